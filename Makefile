@@ -1,0 +1,51 @@
+# Everything a person or CI needs. The environment is made on first use and again when its inputs change.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: help install demo test test-slow lint types format bench docs check clean
+
+help:  ## List the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
+
+# torch goes first, pinned: asked for by range it would bring gigabytes of CUDA packages.
+$(STAMP): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt "$$(grep '^torch==' constraints.txt)"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+install: $(STAMP)  ## Create .venv and install everything into it
+
+demo: $(STAMP)  ## Train on the sprites, print the table, draw Figure 5 (under three minutes)
+	$(BIN)/instaaug demo
+
+test: $(STAMP)  ## The default suite: lint, types, tests, doctests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -m "not slow" -n 2
+
+test-slow: $(STAMP)  ## What trains for minutes
+	$(BIN)/python -m pytest -m slow
+
+lint: $(STAMP)  ## Ruff and codespell
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/codespell
+
+types: $(STAMP)  ## Mypy, strict
+	$(BIN)/mypy
+
+format: $(STAMP)  ## Rewrite files in house style
+	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+bench: $(STAMP)  ## The budgets, measured (about fifteen minutes; nothing else should run)
+	$(BIN)/python -m benchmarks.run
+
+docs: $(STAMP)  ## Execute every example in the documents
+	$(BIN)/python -m pytest -q README.md docs --doctest-glob='*.md'
+
+check: lint types test docs  ## All of it
+
+clean:  ## Remove what can be made again
+	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

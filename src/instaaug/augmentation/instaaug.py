@@ -1,0 +1,340 @@
+"""InstaAug: learned, instance-specific augmentation."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+from torch import Generator, Tensor, nn
+from typing_extensions import override
+
+from instaaug.augmentation import weights_file
+from instaaug.augmentation.augmenter import Augmenter
+from instaaug.augmentation.batch import AugmentedBatch
+from instaaug.augmentation.checks import check_call, check_estimator, check_inputs, checked_losses
+from instaaug.augmentation.describe import describe
+from instaaug.augmentation.settings import Estimator, Settings, as_composition
+from instaaug.augmentation.test_time import Merge, Select, TestTimeAugmentation
+from instaaug.distributions import Joint, Samples
+from instaaug.errors import ArgumentError
+from instaaug.functional.warp import Padding
+from instaaug.networks import FeatureNetwork, make_network
+from instaaug.objectives import (
+    Band,
+    Baseline,
+    EntropyBand,
+    Rule,
+    ScoreFactor,
+    band_limits,
+    exact_risk,
+    score_risk,
+)
+from instaaug.parameterizations import (
+    Conditioning,
+    CropGrid,
+    Family,
+    InvarianceModule,
+    PooledHead,
+    make_family,
+)
+from instaaug.shapes import Images, Maps
+from instaaug.spaces import Boxes
+from instaaug.transforms import Transform
+
+__all__ = ["InstaAug"]
+
+
+class InstaAug(Augmenter):
+    r"""Learns for every input which transforms are safe, and draws from them.
+
+    .. math:: J = \mathbb{E}\,[\ell(f(\tau(x; \theta)), y)] - \sum_k \lambda_k\,
+    \mathbb{E}[H_k(x)],
+              \qquad \theta \sim p(\theta \mid x)
+
+    One forward and one backward pass of the model serve the model and φ. Factors with a pathwise
+    gradient (rotation, color) learn through the transform; finite ones (crops, flips) by the
+    score function. λ keeps the mean entropy of each factor in its band.
+
+    Arguments:
+        transforms: What may happen: a transform, a name, or a list of them.
+        diversity: The band as the effective share of the transform space: a pair for all factors,
+            or pairs by factor name. Without any band, crops get the paper's best, and intervals a
+            quarter to three quarters of each range.
+        entropy: The band in nats, instead.
+        conditioning: What θ depends on: ``"input"``; ``"none"``, one distribution for all
+            (ablation); ``"class"``, one per class (ablation).
+        network: Features for φ: ``"pyramid"``, ``"preact_resnet18"``, or any module that returns
+            a list of maps.
+        width: Multiplies the channels of a named network.
+        in_channels: Channels of the images.
+        n_classes: Needed for ``conditioning="class"``.
+        grid: Boxes that take the place of the transforms' own levels.
+        estimator: ``"auto"`` takes the pathwise gradient where there is one and the score
+            function elsewhere; ``"pathwise"`` and ``"score"`` insist; ``"exact"`` tries every
+            choice of a single finite factor.
+        baseline: What the score function subtracts: ``"none"``, ``"batch"``, ``"value"``,
+            ``"rloo"`` (two samples or more) or ``"critic"``.
+        rule: How λ moves: ``"pi"``, ``"multiplicative"`` or ``"fixed"``.
+        weight: λ at the start.
+        mean: Per-channel mean the images were normalized with; color transforms work on them
+            without.
+        std: Per-channel standard deviation, likewise.
+        padding: What lies outside of the image.
+
+    References:
+        | Learning Instance-Specific Augmentations by Capturing Local Invariances
+        | (Miao et al., 2023)
+        | https://arxiv.org/abs/2206.00051
+
+    Example:
+        >>> from instaaug.transforms import Crop
+        >>> aug = InstaAug(Crop(), diversity=(0.06, 0.10))
+        >>> aug
+        InstaAug(
+          crop: 321 boxes (16×16 of 0.375, 8×8 of 0.75, whole), entropy in [2.96, 3.47] of 5.77
+              nats, λ = 0.1
+          learns per input with pyramid (20,345 parameters), score function with batch baseline, λ
+          by the pi rule
+        )
+        >>> batch = aug(torch.rand(2, 3, 64, 64), n_samples=4)
+        >>> batch.inputs.shape, batch.theta.shape
+        (torch.Size([8, 3, 64, 64]), torch.Size([4, 2, 4]))
+    """
+
+    def __init__(
+        self,
+        transforms: Transform | str | Sequence[Transform | str],
+        *,
+        diversity: Band | Mapping[str, Band] | None = None,
+        entropy: Band | Mapping[str, Band] | None = None,
+        conditioning: Conditioning = "input",
+        network: str | FeatureNetwork = "pyramid",
+        width: float = 1.0,
+        in_channels: int = 3,
+        n_classes: int | None = None,
+        grid: CropGrid | None = None,
+        estimator: Estimator = "auto",
+        baseline: Baseline = "batch",
+        rule: Rule = "pi",
+        weight: float = 0.1,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+        padding: Padding = "zeros",
+    ) -> None:
+        super().__init__()
+        named = network if isinstance(network, str) else "own"
+        self._build(
+            Settings(
+                transform=as_composition(transforms, mean=mean, std=std),
+                entropy=entropy,
+                diversity=diversity,
+                conditioning=conditioning,
+                network=named,
+                width=width,
+                in_channels=in_channels,
+                n_classes=n_classes,
+                grid=grid,
+                estimator=estimator,
+                baseline=baseline,
+                rule=rule,
+                weight=weight,
+                padding=padding,
+            ),
+            None if isinstance(network, str) else network,
+        )
+
+    def _build(self, settings: Settings, network: FeatureNetwork | None) -> None:
+        self.settings = settings
+        self.transform = settings.transform
+        spaces = self.transform.spaces
+        grids = {
+            name: settings.grid or CropGrid(space.levels, max_outside=space.max_outside)
+            for name, space in spaces.items()
+            if isinstance(space, Boxes)
+        }
+        families = {name: make_family(space, grids.get(name)) for name, space in spaces.items()}
+        self.limits = band_limits(
+            {name: family.max_entropy for name, family in families.items()},
+            {name: space.default_diversity for name, space in spaces.items()},
+            entropy=settings.entropy,
+            diversity=settings.diversity,
+        )
+        self.finite = tuple(name for name, family in families.items() if family.is_finite)
+        check_estimator(settings.estimator, n_finite=len(self.finite), n_factors=len(families))
+        if network is None and settings.conditioning == "input":
+            network = make_network(
+                settings.network, in_channels=settings.in_channels, width=settings.width
+            )
+        self.phi = InvarianceModule(
+            families,
+            grids,
+            start={name: (low + high) / 2 for name, (low, high) in self.limits.items()},
+            network=network,
+            in_channels=settings.in_channels,
+            conditioning=settings.conditioning,
+            n_classes=settings.n_classes,
+        )
+        self.band = EntropyBand(
+            list(self.limits.values()), rule=settings.rule, weight=settings.weight
+        )
+        self._add_baseline_heads(families)
+
+    def _add_baseline_heads(self, families: Mapping[str, Family]) -> None:
+        self.value_head: nn.Module | None = None
+        self.critic_heads: nn.ModuleDict | None = None
+        baseline = self.settings.baseline
+        if baseline not in ("value", "critic") or not self.finite:
+            return
+        if self.settings.conditioning != "input":
+            raise ArgumentError(
+                f'`baseline="{baseline}"` needs a network that reads the input: got '
+                f'conditioning="{self.settings.conditioning}". Choose "batch" or "rloo".'
+            )
+        if baseline == "value":
+            self.value_head = PooledHead(self.phi.channels, torch.zeros(1))
+        else:
+            self.critic_heads = nn.ModuleDict(
+                {
+                    _module_name(name): self.phi.make_input_head(
+                        name, torch.zeros(families[name].n_raw)
+                    )
+                    for name in self.finite
+                }
+            )
+
+    def distribution(self, x: Images, targets: Tensor | None = None) -> Joint:
+        """p(θ | x) for every input, for inspection: entropies, probabilities, samples."""
+        check_inputs(x, channels=self.settings.in_channels)
+        return self.phi(x, targets)
+
+    @override
+    def forward(
+        self,
+        x: Images,
+        n_samples: int = 1,
+        generator: Generator | None = None,
+        targets: Tensor | None = None,
+    ) -> AugmentedBatch:
+        exact = self.settings.estimator == "exact" and self.training
+        check_inputs(x, channels=self.settings.in_channels)
+        check_call(len(x), n_samples=n_samples, targets=targets, exact=exact)
+        maps = self.phi.features(x)
+        classes = targets if self.settings.conditioning == "class" else None
+        joint = self.phi.decode(maps, classes, len(x))
+        samples = _every_choice(joint) if exact else joint.draw(n_samples, generator=generator)
+        theta = joint.theta(samples)
+        n = len(theta)
+        repeated = x if n == 1 else x.repeat(n, 1, 1, 1)
+        inputs = self.transform.apply(repeated, theta.flatten(0, 1), padding=self.settings.padding)
+        return AugmentedBatch(
+            inputs=inputs,
+            targets=None if targets is None else targets.repeat(n, *[1] * (targets.ndim - 1)),
+            theta=theta,
+            log_prob=joint.log_prob(tuple(s.detach() for s in samples)),
+            entropy=joint.entropies(),
+            score_factors=self._score_factors(joint, samples, maps),
+            value=self._value(maps, len(x)),
+        )
+
+    def _score_factors(
+        self, joint: Joint, samples: Samples, maps: Sequence[Maps]
+    ) -> tuple[ScoreFactor, ...]:
+        drawn = dict(zip(joint.factors, samples, strict=True))
+        detached = [m.detach() for m in maps]
+        factors = []
+        for name, factor in joint.finite().items():
+            critic = None
+            if self.critic_heads is not None:
+                head = self.critic_heads[_module_name(name)]
+                critic = head(detached, None, len(factor.logits)).float()
+            factors.append(ScoreFactor(factor.logits, factor.index(drawn[name]), critic))
+        return tuple(factors)
+
+    def _value(self, maps: Sequence[Maps], batch: int) -> Tensor | None:
+        if self.value_head is None:
+            return None
+        return self.value_head([m.detach() for m in maps], None, batch).float().squeeze(-1)
+
+    @override
+    def objective(self, losses: Tensor, batch: AugmentedBatch) -> Tensor:
+        """Mean loss plus score-function term minus λ times the entropy; moves λ in training."""
+        losses = checked_losses(losses, batch)
+        if self.settings.estimator == "exact" and self.training:
+            risk = exact_risk(losses, batch.score_factors[0].log_probs)
+        else:
+            risk = score_risk(
+                losses, batch.score_factors, baseline=self.settings.baseline, value=batch.value
+            )
+        entropy = batch.entropy.mean(dim=0)
+        moves = self.training and torch.is_grad_enabled()
+        weight = self.band.update(entropy) if moves else self.band.weight
+        return risk - (weight * entropy).sum()
+
+    def wrap(
+        self,
+        model: nn.Module,
+        n_samples: int = 10,
+        *,
+        merge: Merge = "logit",
+        select: Select = "sample",
+        replace: bool = False,
+        chunk_size: int | None = None,
+    ) -> TestTimeAugmentation:
+        """A module that predicts from the mean over ``n_samples`` augmented inputs.
+
+        Arguments:
+            model: Any module; its outputs are averaged.
+            n_samples: How many samples of each input it sees.
+            merge: ``"logit"`` averages outputs, ``"probability"`` averages softmax outputs.
+            select: ``"sample"`` draws, ``"top"`` takes the most representative.
+            replace: Whether the same box may be drawn twice.
+            chunk_size: Most inputs per call of the model, which bounds the memory.
+        """
+        return TestTimeAugmentation(
+            self, model, n_samples, merge=merge, select=select, replace=replace,
+            chunk_size=chunk_size,
+        )  # fmt: skip
+
+    def save(self, path: str | Path) -> None:
+        """Write weights, λ and all settings to a safetensors file, at once or not at all."""
+        weights_file.write(Path(path), self.state_dict(), self.settings.to_config())
+
+    @classmethod
+    def load(cls, path: str | Path, *, network: FeatureNetwork | None = None) -> "InstaAug":
+        """Read what :meth:`save` wrote; nothing in the file is executed.
+
+        Arguments:
+            path: The file.
+            network: A module of the same architecture, if the augmenter was built with the user's
+                own.
+        """
+        config, tensors = weights_file.read(Path(path))
+        aug = cls.__new__(cls)
+        nn.Module.__init__(aug)
+        settings = weights_file.parse(Path(path), config, Settings.from_config)
+        if settings.network == "own" and network is None:
+            raise ArgumentError(
+                "`network` must be given: this augmenter was built with the user's own network. "
+                "Call InstaAug.load(path, network=...)."
+            )
+        aug._build(settings, network)  # noqa: SLF001
+        weights_file.fill(Path(path), aug, tensors)
+        return aug
+
+    @override
+    def extra_repr(self) -> str:
+        return describe(self.settings, self.phi, self.band, self.limits)
+
+    @override
+    def __repr__(self) -> str:
+        body = self.extra_repr().replace("\n", "\n  ")
+        return f"InstaAug(\n  {body}\n)"
+
+
+def _every_choice(joint: Joint) -> Samples:
+    (factor,) = joint.finite().values()
+    batch, k = factor.logits.shape
+    return (torch.arange(k, device=factor.logits.device)[:, None].expand(k, batch),)
+
+
+def _module_name(factor_name: str) -> str:
+    return factor_name.replace(".", "_")

@@ -1,0 +1,115 @@
+"""Test-time augmentation: predict from several samples of every input."""
+
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor, nn
+from typing_extensions import override
+
+from instaaug.errors import ArgumentError, ShapeError, UnknownNameError
+from instaaug.shapes import Images
+
+if TYPE_CHECKING:
+    from instaaug.augmentation.instaaug import InstaAug
+
+__all__ = ["Merge", "Select", "TestTimeAugmentation"]
+
+Merge = Literal["logit", "probability"]
+Select = Literal["sample", "top"]
+CHUNK_ON_CPU = 32
+
+
+class TestTimeAugmentation(nn.Module):
+    """A model that sees ``n_samples`` augmented versions of each input and averages its outputs.
+
+    φ runs once per input. Samples are made and predicted in chunks, which bounds the memory and,
+    on a processor, is faster than one huge batch.
+
+    Arguments:
+        augmenter: Gives p(θ | x).
+        model: Predicts; any output of shape ``(N, ...)`` will do: logits, features, a regression.
+        n_samples: Samples per input.
+        merge: ``"logit"`` averages the outputs; ``"probability"`` averages softmax outputs and
+            returns their logarithm.
+        select: ``"sample"`` draws; ``"top"`` takes the most probable boxes and evenly spread
+            values.
+        replace: Whether the same box may be drawn twice.
+        chunk_size: Most inputs per call of the model; by default 32 on a processor, everything on
+            an accelerator.
+    """
+
+    __test__ = False  # not a test, whatever pytest thinks of the name
+
+    def __init__(
+        self,
+        augmenter: "InstaAug",
+        model: nn.Module,
+        n_samples: int,
+        *,
+        merge: Merge = "logit",
+        select: Select = "sample",
+        replace: bool = False,
+        chunk_size: int | None = None,
+    ) -> None:
+        super().__init__()
+        if n_samples < 1:
+            raise ArgumentError(f"`n_samples` must be at least 1: got {n_samples}.")
+        if chunk_size is not None and chunk_size < 1:
+            raise ArgumentError(f"`chunk_size` must be at least 1: got {chunk_size}.")
+        if merge not in ("logit", "probability"):
+            raise UnknownNameError("merge rule", merge, ("logit", "probability"))
+        if select not in ("sample", "top"):
+            raise UnknownNameError("selection", select, ("sample", "top"))
+        self.augmenter, self.model = augmenter, model
+        self.n_samples, self.chunk_size = n_samples, chunk_size
+        self.merge: Merge = merge
+        self.select: Select = select
+        self.replace = replace
+
+    def samples(self, x: Images, generator: Generator | None = None) -> Float[Tensor, "n batch d"]:
+        """The θ of every sample that would be used."""
+        joint = self.augmenter.distribution(x)
+        if self.select == "top":
+            return joint.theta(joint.spread(self.n_samples))
+        draws = joint.draw(self.n_samples, replace=self.replace, generator=generator)
+        return joint.theta(draws)
+
+    @override
+    def forward(self, x: Images, generator: Generator | None = None) -> Tensor:
+        theta = self.samples(x, generator)
+        chunk = self.chunk_size or (
+            CHUNK_ON_CPU if x.device.type == "cpu" else theta[..., 0].numel()
+        )
+        return torch.cat(
+            [
+                self._mean_output(x[start : start + chunk], theta[:, start : start + chunk], chunk)
+                for start in range(0, len(x), chunk)
+            ]
+        )
+
+    def _mean_output(self, x: Images, theta: Float[Tensor, "n batch d"], chunk: int) -> Tensor:
+        at_once = max(1, chunk // len(x))
+        total: Tensor | None = None
+        for part in theta.split(at_once):
+            inputs = self.augmenter.transform.apply(
+                x.repeat(len(part), 1, 1, 1) if len(part) > 1 else x,
+                part.flatten(0, 1),
+                padding=self.augmenter.settings.padding,
+            )
+            out = (
+                self._scores(self.model(inputs), len(inputs)).unflatten(0, (len(part), -1)).sum(0)
+            )
+            total = out if total is None else total + out
+        assert total is not None  # noqa: S101  # n_samples is at least 1
+        mean = total / len(theta)
+        return mean.log() if self.merge == "probability" else mean
+
+    def _scores(self, output: object, n_inputs: int) -> Tensor:
+        if not isinstance(output, Tensor) or output.ndim == 0 or len(output) != n_inputs:
+            got = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
+            raise ShapeError(
+                f"`model` must return a tensor with one row per input, {n_inputs} here: got "
+                f"{got}. Wrap a model that returns something else in a module that picks one."
+            )
+        return output.softmax(dim=1) if self.merge == "probability" else output

@@ -1,0 +1,88 @@
+"""Weights on disk: safetensors with the settings as JSON beside them; reading executes nothing."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from instaaug.errors import InstaAugError, WeightsFileError
+
+__all__ = ["FORMAT", "fill", "parse", "read", "write"]
+
+FORMAT = "instaaug/1"
+PICKLE_OPENINGS = (b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+T = TypeVar("T")
+
+
+def write(path: Path, tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> None:
+    """Write aside, then rename: a reader never sees half a file."""
+    metadata = {"format": FORMAT, "settings": json.dumps(config)}
+    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    aside = path.with_name(f".{path.name}.part")
+    try:
+        aside.write_bytes(save(contiguous, metadata))
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The settings and the tensors of a weights file."""
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no weights file {str(path)!r}.")
+    with path.open("rb") as file:
+        opening = file.read(4)
+    if opening.startswith(PICKLE_OPENINGS):
+        raise WeightsFileError(
+            f"{str(path)!r} is a pickle, which can run any code when it is loaded, and is "
+            "refused. Where it comes from a source you trust, load it there with torch.load(..., "
+            "weights_only=True), put it into an InstaAug with load_state_dict, and call save()."
+        )
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise WeightsFileError(
+            f"{str(path)!r} is no readable safetensors file ({error}). It may be cut short; "
+            "save it again."
+        ) from error
+    if metadata.get("format") != FORMAT:
+        raise WeightsFileError(
+            f"{str(path)!r} was not written by InstaAug.save: its format is "
+            f"{metadata.get('format')!r}, this version reads {FORMAT!r}."
+        )
+    return parse(path, metadata.get("settings", ""), json.loads), tensors
+
+
+def parse(path: Path, text: Any, parser: Callable[[Any], T]) -> T:
+    """Apply ``parser``; whatever it stumbles over becomes one kind of error."""
+    try:
+        return parser(text)
+    except (InstaAugError, ValueError, TypeError, LookupError, AttributeError) as error:
+        raise WeightsFileError(
+            f"{str(path)!r} holds settings that make no augmenter: {error}"
+        ) from error
+
+
+def fill(path: Path, module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Copy tensors into a module whose names and shapes must agree."""
+    own = module.state_dict()
+    missing, surplus = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
+    shapes = [
+        f"{name} is {tuple(tensors[name].shape)} instead of {tuple(own[name].shape)}"
+        for name in own.keys() & tensors.keys()
+        if tensors[name].shape != own[name].shape
+    ]
+    problems = [f"missing {name}" for name in missing]
+    problems += [f"surplus {name}" for name in surplus] + sorted(shapes)
+    if problems:
+        raise WeightsFileError(
+            f"{str(path)!r} does not fit its own settings: {'; '.join(problems[:3])}"
+            f"{' and more' if len(problems) > 3 else ''}. Load it with the same network."
+        )
+    module.load_state_dict(dict(tensors))

@@ -1,0 +1,1 @@
+"""Data sets; none of them knows of augmentation."""

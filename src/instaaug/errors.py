@@ -1,0 +1,58 @@
+"""Everything this library raises: each error is also the builtin that a caller would expect."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = [
+    "ArgumentError",
+    "InstaAugError",
+    "InstaAugWarning",
+    "NonFiniteError",
+    "PathwiseGradientError",
+    "ShapeError",
+    "UnknownNameError",
+    "WeightsFileError",
+]
+
+
+class InstaAugError(Exception):
+    """Base of all errors of this library."""
+
+
+class ArgumentError(InstaAugError, ValueError):
+    """An argument has a value that cannot work."""
+
+
+class ShapeError(InstaAugError, ValueError):
+    """A tensor has the wrong shape or dtype."""
+
+
+class NonFiniteError(InstaAugError, ArithmeticError):
+    """A NaN or an infinity turned up where a number is needed."""
+
+
+class PathwiseGradientError(InstaAugError, NotImplementedError):
+    """A pathwise gradient was asked of a distribution that has none."""
+
+
+class WeightsFileError(InstaAugError, ValueError):
+    """A file cannot be read as the weights of an augmenter."""
+
+
+class UnknownNameError(InstaAugError, LookupError):
+    """A name is not registered; the message lists what is and suggests the nearest.
+
+    Example:
+        >>> print(UnknownNameError("transform", "rotate", ["crop", "rotation"]))
+        There is no transform called 'rotate'. Did you mean 'rotation'? Known: crop, rotation.
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        near = get_close_matches(name, names, n=1, cutoff=0.5)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        super().__init__(f"There is no {kind} called {name!r}.{hint} Known: {', '.join(names)}.")
+
+
+class InstaAugWarning(UserWarning):
+    """Something in the user's choices deserves a second look."""

@@ -1,0 +1,1 @@
+"""Pure tensor mathematics: no modules, no randomness, no state."""

@@ -1,0 +1,64 @@
+"""Boxes (center x, center y, width, height) in the normalized frame, whose full width is 2."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from instaaug.functional.warp import pixel_centers
+from instaaug.shapes import Matrices, Rows
+
+__all__ = ["box_iou", "coverage", "move_boxes", "move_points"]
+
+
+def coverage(box: Rows, *, height: int, width: int) -> Float[Tensor, "batch 1 height width"]:
+    """Share of each pixel that the box covers; differentiable in the box.
+
+    Example:
+        >>> left_half = torch.tensor([[-0.5, 0.0, 1.0, 2.0]])
+        >>> coverage(left_half, height=1, width=4)[0, 0]
+        tensor([[1., 1., 0., 0.]])
+    """
+    x = _axis_coverage(box[:, 0], box[:, 2], width)
+    y = _axis_coverage(box[:, 1], box[:, 3], height)
+    return (y[:, :, None] * x[:, None, :]).unsqueeze(1)
+
+
+def _axis_coverage(
+    center: Float[Tensor, " batch"], extent: Float[Tensor, " batch"], n: int
+) -> Float[Tensor, "batch n"]:
+    pixels = pixel_centers(n, like=center)
+    first = (center - extent / 2)[:, None].maximum(pixels - 1 / n)
+    last = (center + extent / 2)[:, None].minimum(pixels + 1 / n)
+    return (last - first).clamp(min=0) * (n / 2)
+
+
+def move_points(
+    points: Float[Tensor, "batch n 2"], matrix: Matrices
+) -> Float[Tensor, "batch n 2"]:
+    """Where points of the input land in the output, given the output-to-input ``matrix``."""
+    forward = torch.linalg.inv(matrix)
+    moved = points @ forward[:, :, :2].mT + forward[:, None, :, 2]
+    return moved[..., :2] / moved[..., 2:]
+
+
+def move_boxes(boxes: Float[Tensor, "batch n 4"], matrix: Matrices) -> Float[Tensor, "batch n 4"]:
+    """The smallest upright boxes around where the boxes of the input land in the output."""
+    signs = boxes.new_tensor([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]])
+    corners = boxes[:, :, None, :2] + signs * boxes[:, :, None, 2:]
+    moved = move_points(corners.flatten(1, 2), matrix).unflatten(1, (-1, 4))
+    low, high = moved.amin(dim=2), moved.amax(dim=2)
+    return torch.cat([(low + high) / 2, high - low], dim=-1)
+
+
+def box_iou(a: Float[Tensor, "*n 4"], b: Float[Tensor, "*n 4"]) -> Float[Tensor, "*n"]:
+    """Intersection over union of boxes, pair by pair.
+
+    Example:
+        >>> whole, left = torch.tensor([0.0, 0.0, 2.0, 2.0]), torch.tensor([-0.5, 0.0, 1.0, 2.0])
+        >>> box_iou(whole, left)
+        tensor(0.5000)
+    """
+    low = (a[..., :2] - a[..., 2:] / 2).maximum(b[..., :2] - b[..., 2:] / 2)
+    high = (a[..., :2] + a[..., 2:] / 2).minimum(b[..., :2] + b[..., 2:] / 2)
+    shared = (high - low).clamp(min=0).prod(dim=-1)
+    return shared / (a[..., 2:].prod(dim=-1) + b[..., 2:].prod(dim=-1) - shared)

@@ -1,0 +1,55 @@
+"""Draws without replacement, mutual information, quasi-random points."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Generator, Tensor
+
+__all__ = ["gumbel_top_k", "mutual_information", "quasi_random"]
+
+
+def gumbel_top_k(
+    log_probs: Float[Tensor, "*batch k"], n: int, *, generator: Generator | None = None
+) -> Int[Tensor, " n *batch"]:
+    r"""Draw ``n`` distinct indices from each row, as if drawn one by one without replacement.
+
+    Adds Gumbel noise :math:`-\log E`, :math:`E \sim \mathrm{Exp}(1)`, and keeps the largest.
+    (With :math:`E` itself, or :math:`-\log U`, the draws would not follow the probabilities.)
+
+    References:
+        | Stochastic Beams and Where to Find Them (Kool et al., 2019)
+        | https://arxiv.org/abs/1903.06059
+    """
+    noise = torch.empty_like(log_probs).exponential_(generator=generator)
+    return (log_probs - noise.log()).topk(n, dim=-1).indices.movedim(-1, 0)
+
+
+def mutual_information(probs: Float[Tensor, "inputs k"]) -> Float[Tensor, ""]:
+    r"""How much, in nats, the choice tells of the input: :math:`H(\bar p) - \overline{H(p)}`.
+
+    Zero says that every input has the same distribution: φ ignores what it sees.
+
+    Example:
+        >>> round(float(mutual_information(torch.eye(2))), 4)  # each input has its own box
+        0.6931
+    """
+    average = probs.mean(dim=0)
+    return torch.special.entr(average).sum() - torch.special.entr(probs).sum(dim=-1).mean()
+
+
+def quasi_random(n: int, dimensions: int, *, like: Tensor) -> Float[Tensor, "n dimensions"]:
+    """``n`` evenly spread points of the unit cube; in one dimension, the midpoints of n cells.
+
+    The other dimensions follow the additive recurrence whose step is a power of the inverse of
+    the generalized golden ratio, which is never rational.
+
+    Example:
+        >>> quasi_random(4, 1, like=torch.zeros(1)).flatten()
+        tensor([0.1250, 0.3750, 0.6250, 0.8750])
+    """
+    ratio = 2.0
+    for _ in range(64):
+        ratio = (1 + ratio) ** (1 / max(dimensions, 2))
+    index = torch.arange(n, device=like.device, dtype=torch.float64)
+    columns = [(index + 0.5) / n]
+    columns += [(0.5 + index * ratio**-d) % 1.0 for d in range(1, dimensions)]
+    return torch.stack(columns, dim=-1).to(like.dtype)

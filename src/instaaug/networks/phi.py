@@ -1,0 +1,56 @@
+"""Feature networks for φ by name, and what is asked of a network that a user brings."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from instaaug.errors import ArgumentError
+from instaaug.networks.preact import PreActTrunk
+from instaaug.registry import Registry
+
+__all__ = ["NETWORKS", "FeatureNetwork", "feature_channels", "make_network"]
+
+FeatureNetwork = nn.Module
+"""Any module that maps ``(B, C, H, W)`` to a list of feature maps, finest first."""
+
+NETWORKS: Registry[Callable[..., FeatureNetwork]] = Registry("network")
+
+
+@NETWORKS.register("pyramid")
+def pyramid(in_channels: int, *, width: float = 1.0) -> FeatureNetwork:
+    """The default: a stride-2 stem and three stages of one block, 8, 16 and 32 channels."""
+    channels = [max(1, round(c * width)) for c in (8, 16, 32)]
+    return PreActTrunk(in_channels, channels=channels)
+
+
+@NETWORKS.register("preact_resnet18")
+def preact_resnet18(in_channels: int, *, width: float = 1.0) -> FeatureNetwork:
+    """The base that the paper's appendix names, with GroupNorm."""
+    channels = [max(1, round(64 * width)) * 2**i for i in range(4)]
+    return PreActTrunk(in_channels, channels=channels, strides=(1, 2, 2, 2), n_blocks=2)
+
+
+def make_network(name: str, *, in_channels: int, width: float) -> FeatureNetwork:
+    """Build a registered network."""
+    return NETWORKS[name](in_channels, width=width)
+
+
+def feature_channels(network: FeatureNetwork, *, in_channels: int) -> tuple[int, ...]:
+    """Channels of each map, as the network says or as a blank image shows."""
+    declared = getattr(network, "out_channels", None)
+    if declared is not None:
+        return tuple(declared)
+    was_training = network.training
+    reference = next(network.parameters(), torch.zeros(1))
+    with torch.no_grad():
+        maps = network.eval()(reference.new_zeros(1, in_channels, 64, 64))
+    network.train(was_training)
+    if not isinstance(maps, list | tuple) or not all(
+        isinstance(m, Tensor) and m.ndim == 4 for m in maps
+    ):
+        raise ArgumentError(
+            "`network` must return a list of feature maps (B, C, H, W), finest first: got "
+            f"{type(maps).__name__}. Wrap it so that forward returns [maps]."
+        )
+    return tuple(m.shape[1] for m in maps)

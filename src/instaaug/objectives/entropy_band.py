@@ -1,0 +1,185 @@
+"""The entropy band: a weight λ per factor that keeps the mean entropy between two bounds."""
+
+from collections.abc import Mapping, Sequence
+from math import exp, isfinite, log
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, distributed, nn
+
+from instaaug.errors import ArgumentError, UnknownNameError
+
+__all__ = ["Band", "EntropyBand", "Rule", "band_limits"]
+
+Band = tuple[float, float]
+Rule = Literal["pi", "multiplicative", "fixed"]
+TOLERANCE = 1e-6
+
+
+class EntropyBand(nn.Module):
+    r"""A controller that holds the mean entropy of every factor within its band.
+
+    With the signed violation :math:`e = (H_{\min} - \bar H)_+ - (\bar H - H_{\max})_+`, in nats:
+
+    - ``"pi"``: :math:`\lambda = I + K_p e` with :math:`I \leftarrow \mathrm{clip}(I + K_i e,\,
+      0,\, I_{\max})`. The proportional part reacts at once, and may push λ below zero above the
+      band; the slow integral removes what is left.
+    - ``"multiplicative"``, the paper's: λ times or divided by a factor; always positive.
+    - ``"fixed"``, for ablations: λ never changes.
+
+    State lives in buffers, so that it is saved with the weights. When ``torch.distributed`` is
+    initialized, the entropy is averaged over all processes first, so that all agree on λ.
+
+    Arguments:
+        limits: (H_min, H_max) of each factor in nats.
+        rule: How λ moves.
+        weight: λ at the start.
+        proportional: :math:`K_p`, per nat.
+        integral: :math:`K_i`, per nat and update.
+        max_weight: :math:`I_{\max}`.
+        factor: What the multiplicative rule multiplies by, once per update.
+
+    Example:
+        >>> band = EntropyBand([(3.0, 3.5)], weight=0.1)
+        >>> band.update(torch.tensor([3.2]))  # inside, it rests
+        tensor([0.1000])
+        >>> band.update(torch.tensor([2.0]))[0] > 1.0  # one nat below
+        tensor(True)
+    """
+
+    low: Tensor
+    high: Tensor
+    weight: Tensor
+    memory: Tensor
+
+    def __init__(
+        self,
+        limits: Sequence[Band],
+        *,
+        rule: Rule = "pi",
+        weight: float = 0.1,
+        proportional: float = 1.0,
+        integral: float = 0.002,
+        max_weight: float = 10.0,
+        factor: float = 1.01,
+    ) -> None:
+        super().__init__()
+        if rule not in ("pi", "multiplicative", "fixed"):
+            raise UnknownNameError("rule", rule, ("pi", "multiplicative", "fixed"))
+        if weight < 0 or (rule == "multiplicative" and weight == 0):
+            raise ArgumentError(
+                f"`weight` must be positive, or zero for the rules pi and fixed: got {weight}. "
+                "A small start such as 0.1 suits most problems."
+            )
+        self.rule: Rule = rule
+        self.proportional, self.integral = proportional, integral
+        self.max_weight, self.factor = max_weight, factor
+        low, high = zip(*limits, strict=True)
+        self.register_buffer("low", torch.tensor(low, dtype=torch.float32))
+        self.register_buffer("high", torch.tensor(high, dtype=torch.float32))
+        self.register_buffer("weight", torch.full((len(limits),), weight))
+        self.register_buffer("memory", torch.full((len(limits),), weight))
+
+    def violation(self, entropy: Float[Tensor, " f"]) -> Float[Tensor, " f"]:
+        """How far below (positive) or above (negative) its band each entropy lies, in nats."""
+        return (self.low - entropy).clamp(min=0) - (entropy - self.high).clamp(min=0)
+
+    @torch.no_grad()
+    def update(self, entropy: Float[Tensor, " f"]) -> Float[Tensor, " f"]:
+        """Move λ after seeing the mean entropy of a training batch; returns the new λ."""
+        error = self.violation(_averaged_over_processes(entropy.detach().to(self.weight)))
+        if self.rule == "pi":
+            self.memory.add_(self.integral * error).clamp_(0.0, self.max_weight)
+            self.weight.copy_(self.memory + self.proportional * error)
+        elif self.rule == "multiplicative":
+            self.weight.mul_(self.factor ** error.sign()).clamp_(1e-8, self.max_weight)
+        return self.weight.clone()
+
+
+def _averaged_over_processes(value: Tensor) -> Tensor:
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return value
+    total = value.clone()
+    distributed.all_reduce(total)
+    return total / distributed.get_world_size()
+
+
+def band_limits(
+    max_entropies: Mapping[str, float],
+    defaults: Mapping[str, Band],
+    *,
+    entropy: Band | Mapping[str, Band] | None = None,
+    diversity: Band | Mapping[str, Band] | None = None,
+) -> dict[str, Band]:
+    r"""The band of each factor in nats, however it was given.
+
+    Diversity is the effective share of the transform space, :math:`\exp(H - H_{\text{largest}})`
+    in (0, 1]; it means the same on another grid, image size or range of angles.
+
+    Arguments:
+        max_entropies: The largest entropy of each factor, by name.
+        defaults: A diversity for each factor that is given neither.
+        entropy: Bands in nats: one for all factors, or by name.
+        diversity: Bands as diversity: one for all factors, or by name.
+
+    Example:
+        >>> band_limits({"crop": 5.77}, {"crop": (0.06, 0.1)}, entropy=(3.0, 3.5))
+        {'crop': (3.0, 3.5)}
+    """
+    if isinstance(entropy, tuple | list) and diversity is not None:
+        raise ArgumentError(
+            "`entropy` and `diversity` say the same thing twice: got both. "
+            "Give one of them, or both as mappings from different factor names."
+        )
+    in_nats = _by_name(entropy, max_entropies)
+    as_share = _by_name(diversity, max_entropies)
+    limits: dict[str, Band] = {}
+    for name, largest in max_entropies.items():
+        if name in in_nats:
+            limits[name] = _checked(name, in_nats[name], largest)
+        elif name in as_share:
+            limits[name] = _from_diversity(name, as_share[name], largest)
+        else:
+            limits[name] = _from_diversity(name, defaults[name], largest)
+    return limits
+
+
+def _by_name(
+    band: Band | Mapping[str, Band] | None, names: Mapping[str, float]
+) -> dict[str, Band]:
+    if band is None:
+        return {}
+    if not isinstance(band, Mapping):
+        return dict.fromkeys(names, band)
+    for name in band:
+        if name not in names:
+            raise UnknownNameError("factor", name, names)
+    return dict(band)
+
+
+def _from_diversity(name: str, band: Band, largest: float) -> Band:
+    low, high = band
+    if not 0 < low <= high <= 1:
+        raise ArgumentError(
+            f"`diversity` must be two shares with 0 < low ≤ high ≤ 1: got {band} for {name!r}. "
+            "(0.06, 0.10) means the effect of 6 to 10 % of all choices."
+        )
+    if largest == 0.0:  # a single choice: nothing to hold
+        return 0.0, 0.0
+    return largest + log(low), largest + log(high)
+
+
+def _checked(name: str, band: Band, largest: float) -> Band:
+    low, high = band
+    if not (isfinite(low) and isfinite(high) and low <= high):
+        raise ArgumentError(
+            f"`entropy` must be two finite numbers with H_min ≤ H_max: got {band} for {name!r}."
+        )
+    if high > largest + TOLERANCE:
+        raise ArgumentError(
+            f"`entropy` cannot be reached: got H_max = {high:g} nats for {name!r}, whose entropy "
+            f"is at most {largest:.2f} (the effect of {exp(min(largest, 700)):.4g} equal "
+            "choices). Lower the band, or widen what the transform may do."
+        )
+    return float(low), float(high)

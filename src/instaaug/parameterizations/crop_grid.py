@@ -1,0 +1,201 @@
+"""The boxes that φ chooses from: one per unit of its feature maps."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from math import log
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from instaaug.errors import ArgumentError
+from instaaug.networks import receptive_fields
+from instaaug.spaces import Level, check_levels
+
+__all__ = ["CropGrid", "GridLevel"]
+
+
+@dataclass(frozen=True)
+class GridLevel:
+    """Boxes of one size at regular places; row i, column j is centered at (``xs[j]``, ``ys[i]``).
+
+    Arguments:
+        width: Of the boxes, in the normalized frame, where the image has width 2.
+        height: Likewise.
+        xs: Centers of the columns, left to right.
+        ys: Centers of the rows, top to bottom.
+        cell: Width and height of the cell that a box may move in; 0 along an axis with one place.
+        layer: Which feature map has these units; ``None`` lets the head choose.
+    """
+
+    width: float
+    height: float
+    xs: tuple[float, ...]
+    ys: tuple[float, ...]
+    cell: tuple[float, float]
+    layer: int | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return len(self.ys), len(self.xs)
+
+
+class CropGrid:
+    r"""A list of levels, each of n × n boxes of one size.
+
+    Unit (row i, column j) of a level stands for the box centered at x = c_j, y = c_i. At 64 × 64
+    pixels the paper's grid is 16 × 16 boxes of 0.375 of the side, 8 × 8 of 0.75, and the whole
+    image.
+
+    Arguments:
+        levels: Pairs (size, n): ``n`` × ``n`` boxes of that fraction of the image side, centered
+            in the cells of an n × n division of the image.
+        max_outside: Share of a box, per axis, that may lie outside of the image. Boxes beyond are
+            moved inwards.
+
+    Example:
+        >>> grid = CropGrid([(0.375, 16), (0.75, 8), (1.0, 1)])
+        >>> len(grid), round(grid.max_entropy, 2)
+        (321, 5.77)
+        >>> grid.boxes[0]  # row 0, column 0 of the first level: the upper left
+        tensor([-0.9375, -0.9375,  0.7500,  0.7500])
+    """
+
+    def __init__(self, levels: Sequence[Level], *, max_outside: float = 1.0) -> None:
+        check_levels(levels)
+        grid_levels = []
+        for size, n in levels:
+            centers = tuple((2 * i + 1) / n - 1 for i in range(n))
+            cell = (0.0, 0.0) if n == 1 else (2 / n, 2 / n)
+            grid_levels.append(GridLevel(2 * size, 2 * size, centers, centers, cell))
+        self.max_outside = max_outside
+        self.levels = tuple(_moved_inwards(level, max_outside) for level in grid_levels)
+
+    @classmethod
+    def from_receptive_fields(
+        cls,
+        network: nn.Module,
+        layers: Sequence[int],
+        image_size: int | tuple[int, int],
+        *,
+        in_channels: int = 3,
+        whole: bool = True,
+        max_outside: float = 1.0,
+    ) -> "CropGrid":
+        """The boxes that units of ``network`` really see, by its kernels, strides and paddings.
+
+        Arguments:
+            network: Returns a list of feature maps.
+            layers: Which of the maps to use.
+            image_size: Side, or (height, width), of the images.
+            in_channels: Channels of the images.
+            whole: Whether to add the whole image as a level of its own.
+            max_outside: Share of a box that may lie outside.
+        """
+        height, width = (image_size, image_size) if isinstance(image_size, int) else image_size
+        fields = receptive_fields(network, (height, width), in_channels=in_channels)
+        grid = cls([(1.0, 1)], max_outside=max_outside)
+        levels = [] if not whole else list(grid.levels)
+        for layer in layers:
+            if not 0 <= layer < len(fields):
+                raise ArgumentError(
+                    f"`layers` must name maps of the network: got {layer}, but it returns "
+                    f"{len(fields)} maps, numbered from 0, finest first."
+                )
+            vertical, horizontal = fields[layer]
+            level = GridLevel(
+                width=2 * min(horizontal.size, width) / width,
+                height=2 * min(vertical.size, height) / height,
+                xs=tuple(2 * horizontal.center(j) / width - 1 for j in range(horizontal.n_units)),
+                ys=tuple(2 * vertical.center(i) / height - 1 for i in range(vertical.n_units)),
+                cell=(2 * horizontal.stride / width, 2 * vertical.stride / height),
+                layer=layer,
+            )
+            levels.append(_moved_inwards(level, max_outside))
+        if not levels:
+            raise ArgumentError("`layers` must name at least one map: got none and whole=False.")
+        grid.levels = tuple(sorted(levels, key=lambda level: level.width))
+        return grid
+
+    def to_config(self) -> dict[str, Any]:
+        """Every number, ready for JSON; :meth:`from_config` reads it back."""
+        return {
+            "levels": [asdict(level) for level in self.levels],
+            "max_outside": self.max_outside,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> "CropGrid":
+        """Build the grid that :meth:`to_config` described."""
+        grid = cls([(1.0, 1)], max_outside=config["max_outside"])
+        grid.levels = tuple(_level_from(level) for level in config["levels"])
+        return grid
+
+    def __len__(self) -> int:
+        return sum(rows * columns for rows, columns in (level.shape for level in self.levels))
+
+    def __repr__(self) -> str:
+        return f"CropGrid({self.story})"
+
+    @property
+    def story(self) -> str:
+        """The levels in words."""
+        parts = [
+            "whole" if level.width >= 2 and level.shape == (1, 1) else _describe(level)
+            for level in self.levels
+        ]
+        return f"{len(self)} boxes ({', '.join(parts)})"
+
+    @property
+    def max_entropy(self) -> float:
+        """Entropy in nats of the uniform choice, log K."""
+        return log(len(self))
+
+    @cached_property
+    def boxes(self) -> Float[Tensor, "k 4"]:
+        """Center x, center y, width, height of every box, level by level, row by row."""
+        rows = [
+            (x, y, level.width, level.height)
+            for level in self.levels
+            for y in level.ys
+            for x in level.xs
+        ]
+        return torch.tensor(rows)
+
+    @cached_property
+    def cells(self) -> Float[Tensor, "k 2"]:
+        """Width and height of the cell that each box may move in."""
+        rows = [
+            level.cell for level in self.levels for _ in range(level.shape[0] * level.shape[1])
+        ]
+        return torch.tensor(rows)
+
+    @cached_property
+    def center_limits(self) -> Float[Tensor, "k 2"]:
+        """How far from the middle each center may lie, per axis."""
+        return 1 + (self.max_outside - 0.5) * self.boxes[:, 2:]
+
+
+def _moved_inwards(level: GridLevel, max_outside: float) -> GridLevel:
+    """Hold centers where at most ``max_outside`` of the box lies beyond the border."""
+
+    def held(centers: tuple[float, ...], extent: float) -> tuple[float, ...]:
+        limit = 1 + (max_outside - 0.5) * extent
+        return tuple(min(max(c, -limit), limit) for c in centers)
+
+    return replace(level, xs=held(level.xs, level.width), ys=held(level.ys, level.height))
+
+
+def _level_from(config: Mapping[str, Any]) -> GridLevel:
+    values: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in config.items()
+    }
+    return GridLevel(**values)
+
+
+def _describe(level: GridLevel) -> str:
+    rows, columns = level.shape
+    return f"{rows}×{columns} of {level.width / 2:.3g}"

@@ -1,0 +1,175 @@
+"""Families: how raw network numbers become a distribution over one space."""
+
+from abc import ABC, abstractmethod
+from math import exp, inf, log
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from typing_extensions import override
+
+from instaaug.distributions import CategoricalTheta, JitteredBoxes, ThetaDistribution, UniformBox
+from instaaug.parameterizations.crop_grid import CropGrid
+from instaaug.spaces import Choices, Interval, Space
+
+__all__ = ["CategoricalFamily", "Family", "UniformFamily", "make_family"]
+
+Raw = Float[Tensor, "batch n_raw"]
+
+
+class Family(nn.Module, ABC):
+    """A parametric family: ``forward(raw)`` gives one distribution per row.
+
+    Whatever the raw numbers are, the distribution is admissible and contains or nearly reaches
+    the identity.
+    """
+
+    n_raw: int
+    max_entropy: float
+    is_finite: bool
+
+    @abstractmethod
+    @override
+    def forward(self, raw: Raw) -> ThetaDistribution: ...
+
+    @abstractmethod
+    def raw_at(self, entropy: float) -> Float[Tensor, " n_raw"]:
+        """Raw numbers of a modest member with this entropy, to start from."""
+
+    @abstractmethod
+    def blind(self, table: Float[Tensor, "classes n_raw"]) -> Float[Tensor, " n_raw"]:
+        """Raw numbers to use where a table indexed by the class meets an unknown class."""
+
+
+class UniformFamily(Family):
+    r"""A uniform distribution on intervals that always contain the identity.
+
+    For a parameter with admissible range :math:`[a, b]` and identity :math:`e`, two raw numbers
+    give
+
+    .. math:: \theta_{\min} = e - (e - a)\,\sigma(r_1), \qquad \theta_{\max} = e + (b -
+    e)\,\sigma(r_2),
+
+    with no symmetry between the two sides. A parameter that is not learned keeps all of its range.
+
+    Example:
+        >>> from instaaug.spaces import Parameter
+        >>> half = UniformFamily(Interval((Parameter("angle", -2.0, 2.0),)))
+        >>> half(torch.zeros(1, 2)).high - half(torch.zeros(1, 2)).low
+        tensor([[2.]])
+    """
+
+    is_finite = False
+
+    def __init__(self, space: Interval) -> None:
+        super().__init__()
+        parameters = space.parameters
+        self.n_raw = 2 * len(parameters)
+        self.n_learned = sum(p.learned for p in parameters)
+        self.max_entropy = space.max_entropy
+        columns = {
+            "identity": [p.identity for p in parameters],
+            "room_below": [p.identity - p.low for p in parameters],
+            "room_above": [p.high - p.identity for p in parameters],
+            "period": [p.period or inf for p in parameters],
+        }
+        for name, values in columns.items():
+            self.register_buffer(name, torch.tensor(values), persistent=False)
+        learned = torch.tensor([p.learned for p in parameters])
+        self.register_buffer("learned", learned, persistent=False)
+
+    identity: Tensor
+    room_below: Tensor
+    room_above: Tensor
+    period: Tensor
+    learned: Tensor
+
+    @override
+    def forward(self, raw: Raw) -> UniformBox:
+        shares = torch.where(self.learned, raw.float().unflatten(-1, (2, -1)).sigmoid(), 1.0)
+        below, above = shares.to(self.identity.dtype).unbind(-2)
+        low = self.identity - self.room_below * below
+        high = self.identity + self.room_above * above
+        return UniformBox(low, high, self.period, validate_args=False)
+
+    @override
+    def raw_at(self, entropy: float) -> Float[Tensor, " n_raw"]:
+        share = exp((entropy - self.max_entropy) / self.n_learned)
+        share = min(max(share, 1e-4), 1 - 1e-4)
+        return torch.full((self.n_raw,), log(share / (1 - share)))
+
+    @override
+    def blind(self, table: Float[Tensor, "classes n_raw"]) -> Float[Tensor, " n_raw"]:
+        """The mean over classes."""
+        return table.mean(dim=0)
+
+
+class CategoricalFamily(Family):
+    """A categorical distribution over a table of θ; raw numbers are logits.
+
+    Arguments:
+        table: The rows to choose from.
+        preference: Which rows to lean to at the start; larger is likelier.
+        jitter: Cells and limits of the centers, where boxes may move.
+    """
+
+    is_finite = True
+
+    def __init__(
+        self,
+        table: Float[Tensor, "k d"],
+        preference: Float[Tensor, " k"],
+        jitter: tuple[Float[Tensor, "k 2"], Float[Tensor, "k 2"]] | None = None,
+    ) -> None:
+        super().__init__()
+        self.n_raw = len(table)
+        self.max_entropy = log(len(table))
+        cells, limits = jitter if jitter is not None else (None, None)
+        self.register_buffer("table", table, persistent=False)
+        self.register_buffer("cells", cells, persistent=False)
+        self.register_buffer("center_limits", limits, persistent=False)
+        self.preference = preference.double()
+
+    table: Tensor
+    cells: Tensor | None
+    center_limits: Tensor | None
+
+    @override
+    def forward(self, raw: Raw) -> CategoricalTheta | JitteredBoxes:
+        raw = raw.float().to(self.table.dtype)
+        if self.cells is not None and self.center_limits is not None:
+            return JitteredBoxes(raw, self.table, self.cells, self.center_limits, False)
+        return CategoricalTheta(raw, self.table, validate_args=False)
+
+    @override
+    def raw_at(self, entropy: float) -> Float[Tensor, " n_raw"]:
+        """Logits that lean to the preferred rows just as much as the entropy allows."""
+        low, high = 0.0, 1e4
+        for _ in range(100):
+            lean = (low + high) / 2
+            logits = torch.log_softmax(lean * self.preference, dim=-1)
+            if float(-(logits.exp() * logits).sum()) > entropy:
+                low = lean
+            else:
+                high = lean
+        logits = torch.log_softmax(low * self.preference, dim=-1)
+        return logits.float() - logits.float().mean()
+
+    @override
+    def blind(self, table: Float[Tensor, "classes n_raw"]) -> Float[Tensor, " n_raw"]:
+        """All rows alike: random crops, as in the paper."""
+        return torch.zeros_like(table[0])
+
+
+def make_family(space: Space, grid: CropGrid | None = None) -> Family:
+    """The family that belongs to a space; a space of boxes needs its ``grid``."""
+    if isinstance(space, Interval):
+        return UniformFamily(space)
+    if isinstance(space, Choices):
+        table = torch.tensor(space.rows)
+        preference = torch.zeros(len(table))
+        preference[0] = 1.0
+        return CategoricalFamily(table, preference)
+    grid = grid or CropGrid(space.levels, max_outside=space.max_outside)
+    jitter = (grid.cells, grid.center_limits) if space.jitter else None
+    return CategoricalFamily(grid.boxes, grid.boxes[:, 2], jitter)

@@ -1,0 +1,58 @@
+"""The tensor shapes of this library, named once; and the checks that guard the door."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from instaaug.errors import NonFiniteError, ShapeError
+
+__all__ = ["Images", "Maps", "Matrices", "Rows", "Scalars", "check_finite", "check_images"]
+
+Images = Float[Tensor, "batch channels height width"]
+Maps = Float[Tensor, "batch _ _ _"]
+Matrices = Float[Tensor, "batch 3 3"]
+Rows = Float[Tensor, "batch columns"]
+Scalars = Float[Tensor, " batch"]
+
+
+def check_images(x: Tensor, *, channels: int | None = None) -> None:
+    """Raise unless ``x`` is a non-empty batch of floating-point images ``(B, C, H, W)``."""
+    if x.ndim != 4:
+        raise ShapeError(
+            f"`x` must be a batch of images (B, C, H, W): got shape {tuple(x.shape)}. "
+            "A single image needs x.unsqueeze(0)."
+        )
+    if not x.is_floating_point():
+        raise ShapeError(
+            f"`x` must be floating point: got {x.dtype}. "
+            "Convert 8-bit images with x.float() / 255 (color transforms need [0, 1])."
+        )
+    if 0 in x.shape:
+        raise ShapeError(
+            f"`x` must hold at least one image of at least one pixel: got shape {tuple(x.shape)}. "
+            "Skip empty batches."
+        )
+    if channels is not None and x.shape[1] != channels:
+        raise ShapeError(
+            f"`x` must have {channels} channels: got {x.shape[1]} (shape {tuple(x.shape)}). "
+            f"Build the augmenter with in_channels={x.shape[1]}."
+        )
+
+
+def check_finite(value: Tensor, *, name: str, advice: str) -> None:
+    """Raise if ``value`` holds a NaN or an infinity.
+
+    One sum tells: both propagate. On an accelerator the check is queued on the device, so that
+    the host does not wait; inside a compiled graph it is left out.
+    """
+    if torch.compiler.is_compiling():
+        return
+    finite = torch.isfinite(value.detach().float().sum())
+    if value.device.type != "cpu":
+        torch._assert_async(finite)  # noqa: SLF001
+    elif not finite:
+        bad = int((~torch.isfinite(value)).sum())
+        raise NonFiniteError(
+            f"`{name}` must be finite: got {bad} NaN or infinite values of {value.numel()}. "
+            f"{advice}"
+        )

@@ -1,0 +1,166 @@
+"""Per-pixel color transforms, which share one pass over the image."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from typing_extensions import override
+
+from instaaug.errors import ArgumentError, ShapeError
+from instaaug.functional.color import affine_intensity, hsv_jitter, luma
+from instaaug.functional.warp import Padding
+from instaaug.shapes import Images, Rows, Scalars
+from instaaug.spaces import Interval, Parameter, Space
+from instaaug.transforms.transform import Transform, register
+
+__all__ = ["Brightness", "Canvas", "ColorJitter", "ColorTransform", "Contrast"]
+
+
+@dataclass(frozen=True)
+class Canvas:
+    """An image with a change of intensity that is still to be done.
+
+    Gains and offsets multiply out, so that any number of them costs one multiplication and one
+    clip.
+    """
+
+    image: Images
+    gain: Rows | None = None
+    offset: Rows | None = None
+
+    def scaled(self, gain: Rows, offset: Rows) -> "Canvas":
+        """Owe one more change: ``gain`` times the intensity plus ``offset``."""
+        if self.gain is None or self.offset is None:
+            return replace(self, gain=gain, offset=offset)
+        return replace(self, gain=self.gain * gain, offset=self.offset * gain + offset)
+
+    def mean_luma(self) -> Rows:
+        """Mean brightness of each image, the owed change included."""
+        mean = luma(self.image).mean(dim=(2, 3))
+        if self.gain is None or self.offset is None:
+            return mean
+        return mean * self.gain + self.offset
+
+    def painted(self) -> Images:
+        """The image with the owed change done."""
+        if self.gain is None or self.offset is None:
+            return self.image
+        return affine_intensity(self.image, self.gain, self.offset)
+
+
+class ColorTransform(Transform, ABC):
+    """A transform of colors, pixel by pixel, of images in [0, 1]."""
+
+    @abstractmethod
+    def recolor(self, canvas: Canvas, theta: Rows) -> Canvas:
+        """Do, or owe, the change of colors."""
+
+    @override
+    def apply(self, x: Images, theta: Rows, *, padding: Padding = "zeros") -> Images:
+        self.check_theta(x, theta)
+        return self.recolor(Canvas(x), theta.to(x.dtype)).painted()
+
+
+@register
+@dataclass(frozen=True)
+class ColorJitter(ColorTransform):
+    """Shift the hue, scale saturation and value.
+
+    A limit of 0 leaves that parameter out. Hue shifts are fractions of the circle.
+
+    Arguments:
+        hue: Largest shift to either side, at most 0.5.
+        saturation: The factor may lie in [1 - saturation, 1 + saturation].
+        value: The factor may lie in [1 - value, 1 + value].
+    """
+
+    hue: float = 0.5
+    saturation: float = 1.0
+    value: float = 1.0
+    name: ClassVar[str] = "color_jitter"
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.hue <= 0.5 and self.saturation >= 0 and self.value >= 0):
+            raise ArgumentError(
+                "`hue` must lie in [0, 0.5], `saturation` and `value` must not be negative: got "
+                f"{self.hue}, {self.saturation}, {self.value}. 0.5 is half of the color circle."
+            )
+        if not (self.hue or self.saturation or self.value):
+            raise ArgumentError(
+                "`hue`, `saturation` and `value` must not all be 0: nothing is left to vary. "
+                "Leave the transform out instead."
+            )
+
+    @property
+    @override
+    def spaces(self) -> Mapping[str, Space]:
+        return {"hsv": Interval(self._parameters)}
+
+    @property
+    def _parameters(self) -> tuple[Parameter, ...]:
+        limits = (self.hue, self.saturation, self.value)
+        makers = (_hue_parameter, _factor("saturation"), _factor("value"))
+        return tuple(make(limit) for make, limit in zip(makers, limits, strict=True) if limit)
+
+    @override
+    def recolor(self, canvas: Canvas, theta: Rows) -> Canvas:
+        x = canvas.painted()
+        if x.shape[1] != 3:
+            raise ShapeError(
+                f"`x` must be RGB for {self.name}: got {x.shape[1]} channels. "
+                "Use Brightness or Contrast for other images."
+            )
+        named = dict(zip((p.name for p in self._parameters), theta.unbind(-1), strict=True))
+        one = torch.ones_like(theta[:, 0])
+        hue: Scalars | None = named.get("hue")
+        image = hsv_jitter(x, hue, named.get("saturation", one), named.get("value", one))
+        return Canvas(image)
+
+
+@register
+@dataclass(frozen=True)
+class Brightness(ColorTransform):
+    """Multiply all channels by a factor."""
+
+    max_change: float = 1.0
+    name: ClassVar[str] = "brightness"
+
+    @property
+    @override
+    def spaces(self) -> Mapping[str, Space]:
+        return {"factor": Interval((_factor("factor")(self.max_change),))}
+
+    @override
+    def recolor(self, canvas: Canvas, theta: Rows) -> Canvas:
+        return canvas.scaled(theta, torch.zeros_like(theta))
+
+
+@register
+@dataclass(frozen=True)
+class Contrast(ColorTransform):
+    """Multiply the distance of every color to the mean brightness of the image by a factor."""
+
+    max_change: float = 1.0
+    name: ClassVar[str] = "contrast"
+
+    @property
+    @override
+    def spaces(self) -> Mapping[str, Space]:
+        return {"factor": Interval((_factor("factor")(self.max_change),))}
+
+    @override
+    def recolor(self, canvas: Canvas, theta: Rows) -> Canvas:
+        return canvas.scaled(theta, (1 - theta) * canvas.mean_luma())
+
+
+def _hue_parameter(limit: float) -> Parameter:
+    return Parameter("hue", -limit, limit, period=1.0)
+
+
+def _factor(name: str) -> Callable[[float], Parameter]:
+    def make(limit: float) -> Parameter:
+        return Parameter(name, max(0.0, 1 - limit), 1 + limit, identity=1.0)
+
+    return make

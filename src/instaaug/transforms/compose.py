@@ -1,0 +1,147 @@
+"""Several transforms as one: all geometry in one warp, all color in one pass."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from itertools import accumulate
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from instaaug.errors import ArgumentError
+from instaaug.functional.warp import Padding, warp
+from instaaug.shapes import Images, Matrices, Rows
+from instaaug.spaces import Space
+from instaaug.transforms.color import Canvas, ColorTransform
+from instaaug.transforms.geometric import GeometricTransform
+from instaaug.transforms.transform import Transform
+
+__all__ = ["Composition"]
+
+
+@dataclass(frozen=True)
+class Composition(Transform):
+    """Transforms in sequence, fused; the columns of θ are theirs, side by side.
+
+    Matrices multiply, so that any number of geometric transforms costs one interpolation and
+    blurs once. Color transforms follow one another in one pass. Each of the two passes takes
+    place where the first of its kind stands; within it, the order is the order given.
+
+    Arguments:
+        transforms: What to do, first to last.
+        mean: Per-channel mean that the images were normalized with; color transforms see them
+            without.
+        std: Per-channel standard deviation, likewise.
+
+    Example:
+        >>> from instaaug.transforms import Rotation, Scale
+        >>> both = Composition((Rotation(), Scale()))
+        >>> both.columns
+        ('angle', 'factor')
+    """
+
+    transforms: tuple[Transform, ...]
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    name: ClassVar[str] = "composition"
+
+    def __post_init__(self) -> None:
+        if not self.transforms:
+            raise ArgumentError("`transforms` must hold at least one transform: got none.")
+        if (self.mean is None) != (self.std is None):
+            raise ArgumentError("`mean` and `std` must be given together: got one of the two.")
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """A distinct name per transform: a second crop is ``crop_2``."""
+        names: list[str] = []
+        for transform in self.transforms:
+            count = sum(t.name == transform.name for t in self.transforms[: len(names)])
+            names.append(transform.name if not count else f"{transform.name}_{count + 1}")
+        return tuple(names)
+
+    @property
+    @override
+    def spaces(self) -> Mapping[str, Space]:
+        spaces: dict[str, Space] = {}
+        for name, transform in zip(self.names, self.transforms, strict=True):
+            own = transform.spaces
+            spaces |= {name if len(own) == 1 else f"{name}.{key}": s for key, s in own.items()}
+        return spaces
+
+    @property
+    @override
+    def columns(self) -> tuple[str, ...]:
+        return tuple(column for t in self.transforms for column in t.columns)
+
+    @override
+    def identity(self, batch: int = 1, *, like: Tensor | None = None) -> Rows:
+        return torch.cat([t.identity(batch, like=like) for t in self.transforms], dim=-1)
+
+    @property
+    def projective(self) -> bool:  # type: ignore[override]
+        """Whether any part needs homogeneous coordinates."""
+        return any(t.projective for t in self.transforms)
+
+    @override
+    def matrix(self, theta: Rows, *, aspect: float = 1.0) -> Matrices:
+        geometric = [
+            transform.matrix(part, aspect=aspect)
+            for transform, part in self._with_theta(theta)
+            if isinstance(transform, GeometricTransform)
+        ]
+        return reduce(torch.matmul, geometric) if geometric else super().matrix(theta)
+
+    @override
+    def apply(self, x: Images, theta: Rows, *, padding: Padding = "zeros") -> Images:
+        self.check_theta(x, theta)
+        done: set[type] = set()
+        for transform, part in self._with_theta(theta):
+            kind = _kind(transform)
+            if kind is Transform:
+                x = transform.apply(x, part)
+            elif kind not in done:
+                x = self._fused(kind, x, theta, padding)
+                done.add(kind)
+        return x
+
+    def _fused(self, kind: type, x: Images, theta: Rows, padding: Padding) -> Images:
+        if kind is GeometricTransform:
+            matrix = self.matrix(theta, aspect=x.shape[-1] / x.shape[-2])
+            return warp(x, matrix, padding=padding, projective=self.projective)
+        canvas = Canvas(self._denormalized(x))
+        for transform, part in self._with_theta(theta):
+            if isinstance(transform, ColorTransform):
+                canvas = transform.recolor(canvas, part.to(x.dtype))
+        return self._normalized(canvas.painted())
+
+    def _denormalized(self, x: Images) -> Images:
+        if self.mean is None or self.std is None:
+            return x
+        return torch.addcmul(_channels(self.mean, x), x, _channels(self.std, x)).clamp(0, 1)
+
+    def _normalized(self, x: Images) -> Images:
+        if self.mean is None or self.std is None:
+            return x
+        return (x - _channels(self.mean, x)) / _channels(self.std, x)
+
+    def _with_theta(self, theta: Rows) -> list[tuple[Transform, Rows]]:
+        stops = accumulate((t.n_parameters for t in self.transforms), initial=0)
+        starts = list(stops)
+        return [
+            (t, theta[:, start : start + t.n_parameters])
+            for t, start in zip(self.transforms, starts, strict=False)
+        ]
+
+
+def _kind(transform: Transform) -> type:
+    for kind in (GeometricTransform, ColorTransform):
+        if isinstance(transform, kind):
+            return kind
+    return Transform
+
+
+def _channels(values: Sequence[float], x: Images) -> Images:
+    return x.new_tensor(values).view(1, -1, 1, 1)

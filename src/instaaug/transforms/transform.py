@@ -1,0 +1,154 @@
+"""What a transform is: a deterministic map of images with one row of parameters per image."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, ClassVar, TypeVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from instaaug.errors import ShapeError
+from instaaug.functional.boxes import move_boxes, move_points
+from instaaug.functional.warp import Padding, warp
+from instaaug.registry import Registry
+from instaaug.shapes import Images, Matrices, Rows
+from instaaug.spaces import Choices, Interval, Space
+
+__all__ = ["TRANSFORMS", "Transform", "from_config", "register"]
+
+
+class Transform(ABC):
+    r"""A transform τ: ``apply(x, theta)`` changes image i as row i of ``theta`` says.
+
+    A transform draws nothing and remembers nothing. Subclasses are frozen dataclasses, whose
+    fields are the limits of what may happen; they say which values θ may take (:attr:`spaces`)
+    and do it (:meth:`apply`). At :meth:`identity` nothing happens, to the last bit.
+
+    Every transform has a geometric part, :meth:`matrix` (the identity for colors), so that masks,
+    boxes and keypoints can follow and :meth:`invert` can bring a predicted map back onto the
+    input.
+
+    Shape:
+        - ``x``: ``(B, C, H, W)``; ``theta``: ``(B, n_parameters)``
+    """
+
+    name: ClassVar[str]
+    projective: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def spaces(self) -> Mapping[str, Space]:
+        """The parts of θ by name, in the order of its columns."""
+
+    @abstractmethod
+    def apply(self, x: Images, theta: Rows, *, padding: Padding = "zeros") -> Images:
+        """Transform each image by its own row of ``theta``."""
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of columns of ``theta``."""
+        return sum(space.size for space in self.spaces.values())
+
+    def identity(self, batch: int = 1, *, like: Tensor | None = None) -> Rows:
+        """Rows of ``theta`` that change nothing; an empty box where there is a box."""
+        row: list[float] = []
+        for space in self.spaces.values():
+            if isinstance(space, Interval):
+                row += [p.identity for p in space.parameters]
+            elif isinstance(space, Choices):
+                row += space.rows[0]
+            else:
+                row += self.identity_box
+        theta = torch.tensor([row] * batch, dtype=torch.float32)
+        return theta if like is None else theta.to(like)
+
+    identity_box: ClassVar[tuple[float, float, float, float]] = (0.0, 0.0, 0.0, 0.0)
+
+    def matrix(self, theta: Rows, *, aspect: float = 1.0) -> Matrices:  # noqa: ARG002
+        """The geometric part: maps output to input coordinates in the normalized frame.
+
+        Arguments:
+            theta: Parameters.
+            aspect: Width / height of the images.
+        """
+        return torch.eye(3, device=theta.device, dtype=theta.dtype).expand(len(theta), 3, 3)
+
+    def apply_mask(self, mask: Images, theta: Rows) -> Images:
+        """Let a mask of labels follow: nearest pixel, zeros outside."""
+        matrix = self.matrix(theta, aspect=_aspect(mask))
+        return warp(mask, matrix, mode="nearest", projective=self.projective)
+
+    def apply_keypoints(
+        self, points: Float[Tensor, "batch n 2"], theta: Rows, *, aspect: float = 1.0
+    ) -> Float[Tensor, "batch n 2"]:
+        """Let points (x, y) of the normalized frame follow."""
+        return move_points(points, self.matrix(theta, aspect=aspect))
+
+    def apply_boxes(
+        self, boxes: Float[Tensor, "batch n 4"], theta: Rows, *, aspect: float = 1.0
+    ) -> Float[Tensor, "batch n 4"]:
+        """Let boxes (center x, center y, width, height) follow: the upright hull of each."""
+        return move_boxes(boxes, self.matrix(theta, aspect=aspect))
+
+    def invert(self, x: Images, theta: Rows, *, padding: Padding = "zeros") -> Images:
+        """Undo the geometric part: bring an output, or a map made from it, back to the input."""
+        matrix = torch.linalg.inv(self.matrix(theta, aspect=_aspect(x)))
+        return warp(x, matrix, padding=padding, projective=self.projective)
+
+    def to_config(self) -> dict[str, Any]:
+        """The name and every field, ready for JSON; :func:`from_config` reads it back."""
+        return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]
+
+    def check_theta(self, x: Images, theta: Rows) -> None:
+        """Raise unless ``theta`` has a row per image and a column per parameter."""
+        expected = (x.shape[0], self.n_parameters)
+        if tuple(theta.shape) != expected:
+            raise ShapeError(
+                f"`theta` of {self.name} must be {expected}, a row per image: "
+                f"got {tuple(theta.shape)}. Columns: {', '.join(self.columns)}."
+            )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """A name for each column of ``theta``."""
+        names: list[str] = []
+        for key, space in self.spaces.items():
+            if isinstance(space, Interval):
+                names += [p.name for p in space.parameters]
+            elif isinstance(space, Choices):
+                names += [f"{key}_{axis}" for axis in ("x", "y")[: space.size]]
+            else:
+                names += ["box_x", "box_y", "box_width", "box_height"]
+        return tuple(names)
+
+
+TRANSFORMS: Registry[type[Transform]] = Registry("transform")
+
+C = TypeVar("C", bound=type[Transform])
+
+
+def register(cls: C) -> C:
+    """File a transform under its ``name``."""
+    TRANSFORMS.register(cls.name)(cls)
+    return cls
+
+
+def from_config(config: Mapping[str, Any]) -> Transform:
+    """Build a transform from what :meth:`Transform.to_config` gave; lists become tuples.
+
+    Example:
+        >>> from_config({"name": "rotation", "max_angle": 1.5})
+        Rotation(max_angle=1.5)
+    """
+    fields = {key: _as_tuples(value) for key, value in config.items() if key != "name"}
+    return TRANSFORMS[config["name"]](**fields)
+
+
+def _as_tuples(value: Any) -> Any:
+    return tuple(_as_tuples(v) for v in value) if isinstance(value, list | tuple) else value
+
+
+def _aspect(x: Tensor) -> float:
+    return x.shape[-1] / x.shape[-2]
