@@ -6,13 +6,24 @@ from torch import Tensor
 
 from instaaug.errors import NonFiniteError, ShapeError
 
-__all__ = ["Images", "Maps", "Matrices", "Rows", "Scalars", "check_finite", "check_images"]
+__all__ = [
+    "Images",
+    "Maps",
+    "Matrices",
+    "Rows",
+    "Scalars",
+    "Theta",
+    "check_finite",
+    "check_images",
+]
 
 Images = Float[Tensor, "batch channels height width"]
 Maps = Float[Tensor, "batch _ _ _"]
 Matrices = Float[Tensor, "batch 3 3"]
 Rows = Float[Tensor, "batch columns"]
 Scalars = Float[Tensor, " batch"]
+Theta = Float[Tensor, "*rows_and_columns"]
+"""θ as a caller hands it in, its shape not yet checked: our own message comes first."""
 
 
 def check_images(x: Tensor, *, channels: int | None = None) -> None:
@@ -50,8 +61,7 @@ def check_finite(value: Tensor, *, name: str, advice: str) -> None:
     finite = torch.isfinite(value.detach().float().sum())
     if value.device.type != "cpu":
         torch._assert_async(finite)  # noqa: SLF001
-    elif not finite:
-        bad = int((~torch.isfinite(value)).sum())
+    elif not finite and (bad := int((~torch.isfinite(value)).sum())):  # else the sum overflowed
         raise NonFiniteError(
             f"`{name}` must be finite: got {bad} NaN or infinite values of {value.numel()}. "
             f"{advice}"

@@ -14,6 +14,7 @@ from instaaug.shapes import Matrices, Rows, Scalars
 __all__ = [
     "box_matrix",
     "from_entries",
+    "inverse",
     "lie_matrix",
     "perspective_matrix",
     "rotation_matrix",
@@ -29,6 +30,11 @@ def from_entries(*entries: Scalars | float) -> Matrices:
     like = next(e for e in entries if isinstance(e, Tensor))
     full = [e if isinstance(e, Tensor) else torch.full_like(like, e) for e in entries]
     return torch.stack(full, dim=-1).unflatten(-1, (3, 3))
+
+
+def inverse(matrix: Matrices) -> Matrices:
+    """Where the content goes; in float32 at least, for lower precisions have no inverse."""
+    return torch.linalg.inv(matrix if matrix.dtype == torch.float64 else matrix.float())
 
 
 def to_physical_frame(matrix: Matrices, aspect: float) -> Matrices:
@@ -93,16 +99,19 @@ def lie_matrix(coordinates: Rows, *, aspect: float = 1.0) -> Matrices:
     r"""Exponential of a combination of the six generators of the affine group.
 
     The content moves by :math:`\exp(\sum_k c_k G_k)` with :math:`c` = (right, down, turn, grow,
-    stretch, slant); the returned matrix is the inverse, :math:`\exp(-\sum_k c_k G_k)`.
+    stretch, slant); the returned matrix is the inverse, :math:`\exp(-\sum_k c_k G_k)`. Right and
+    down are fractions of the image's width and height.
 
     References:
         | Learning Invariances in Neural Networks (Benton et al., 2020)
         | https://arxiv.org/abs/2010.11882
     """
-    right, down, turn, grow, stretch, slant = coordinates.unbind(-1)
+    right, down, turn, grow, stretch, slant = coordinates.double().unbind(-1)
     algebra = from_entries(
-        -grow - stretch, -turn - slant, -2 * right,
+        -grow - stretch, -turn - slant, -2 * aspect * right,
         turn - slant, -grow + stretch, -2 * down,
         0.0, 0.0, 0.0,
     )  # fmt: skip
-    return to_physical_frame(torch.linalg.matrix_exp(algebra), aspect)
+    # In float32 a row alone and in a batch differ by 3e-5; below, matrix_exp returns nonsense.
+    matrix = torch.linalg.matrix_exp(algebra)
+    return to_physical_frame(matrix, aspect).to(coordinates.dtype)

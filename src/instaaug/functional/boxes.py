@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from instaaug.functional.affine import inverse
 from instaaug.functional.warp import pixel_centers
 from instaaug.shapes import Matrices, Rows
 
@@ -36,7 +37,7 @@ def move_points(
     points: Float[Tensor, "batch n 2"], matrix: Matrices
 ) -> Float[Tensor, "batch n 2"]:
     """Where points of the input land in the output, given the output-to-input ``matrix``."""
-    forward = torch.linalg.inv(matrix)
+    forward = inverse(matrix).to(points.dtype)
     moved = points @ forward[:, :, :2].mT + forward[:, None, :, 2]
     return moved[..., :2] / moved[..., 2:]
 

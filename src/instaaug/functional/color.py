@@ -49,12 +49,11 @@ def hsv_jitter(x: Images, hue: Scalars | None, saturation: Scalars, value: Scala
         >>> hsv_jitter(red, third, one, one).flatten()  # a third of the circle on
         tensor([0., 1., 0.])
     """
-    tiny = torch.finfo(x.dtype).tiny
     v = x.amax(dim=1, keepdim=True)
     chroma = v - x.amin(dim=1, keepdim=True)
-    safe_chroma = chroma.clamp(min=tiny)
-    gain = (v * _per_image(value, x)).clamp(max=1) / v.clamp(min=tiny)
-    new_v = v * gain
+    safe_chroma = _one_for_zero(chroma)
+    new_v = (v * _per_image(value, x)).clamp(max=1)
+    gain = new_v / _one_for_zero(v)
     new_chroma = (chroma * _per_image(saturation, x)).minimum(v) * gain
     stretch = new_chroma / safe_chroma
     unturned = torch.addcmul(new_v - stretch * v, stretch, x)
@@ -71,6 +70,11 @@ def hsv_jitter(x: Images, hue: Scalars | None, saturation: Scalars, value: Scala
 
 def _per_image(value: Scalars, x: Images) -> Float[Tensor, "batch 1 1 1"]:
     return value.to(x.dtype)[:, None, None, None]
+
+
+def _one_for_zero(divisor: Maps) -> Maps:
+    """A divisor that neither overflows at zero nor, unlike a tiny bound, makes gradients huge."""
+    return divisor.masked_fill(divisor == 0, 1)
 
 
 def _hue_sextant(x: Images, v: Maps, chroma: Maps, safe_chroma: Maps) -> Maps:

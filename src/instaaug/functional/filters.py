@@ -39,13 +39,15 @@ def gaussian_noise_field(seed: Float[Tensor, " batch"], *, like: Images) -> Imag
     """Standard normal noise that is a pure function of ``seed`` in [0, 1) and the position.
 
     A counter-based generator: every pixel hashes its own index together with the seed of its
-    image, so that noise can be replayed, and drawing it needs no state. Only the leading 24 bits
-    of the seed count.
+    image, so that noise can be replayed, and drawing it needs no state. Both are hashed before
+    they meet: were they added, two seeds could give the same noise, moved by some pixels. Only
+    the leading 24 bits of the seed count.
     """
     with torch.no_grad():
         n = like[0].numel()
-        index = torch.arange(n, device=like.device)
-        word = _mix((seed.double() * 2**24).long()[:, None] * 0x9E3779B1 + index * 2)
+        index = _mix(torch.arange(n, device=like.device))
+        stream = _mix((seed.double() * 2**24).long() * 0x9E3779B1)
+        word = _mix(stream[:, None] ^ index)
         angle = _unit(word) * (2 * torch.pi)
         radius = (-2 * (1 - _unit(_mix(word ^ 0x5BD1E995))).log()).sqrt()
         return (radius * angle.cos()).to(like.dtype).view(like.shape)

@@ -11,7 +11,7 @@ from typing_extensions import override
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.functional.color import affine_intensity, hsv_jitter, luma
 from instaaug.functional.warp import Padding
-from instaaug.shapes import Images, Rows, Scalars
+from instaaug.shapes import Images, Rows, Scalars, Theta
 from instaaug.spaces import Interval, Parameter, Space
 from instaaug.transforms.transform import Transform, register
 
@@ -53,12 +53,14 @@ class Canvas:
 class ColorTransform(Transform, ABC):
     """A transform of colors, pixel by pixel, of images in [0, 1]."""
 
+    needs_unit_range: ClassVar[bool] = True
+
     @abstractmethod
     def recolor(self, canvas: Canvas, theta: Rows) -> Canvas:
         """Do, or owe, the change of colors."""
 
     @override
-    def apply(self, x: Images, theta: Rows, *, padding: Padding = "zeros") -> Images:
+    def apply(self, x: Images, theta: Theta, *, padding: Padding = "zeros") -> Images:
         self.check_theta(x, theta)
         return self.recolor(Canvas(x), theta.to(x.dtype)).painted()
 
@@ -81,6 +83,7 @@ class ColorJitter(ColorTransform):
     value: float = 1.0
     name: ClassVar[str] = "color_jitter"
 
+    @override
     def __post_init__(self) -> None:
         if not (0 <= self.hue <= 0.5 and self.saturation >= 0 and self.value >= 0):
             raise ArgumentError(
@@ -92,6 +95,7 @@ class ColorJitter(ColorTransform):
                 "`hue`, `saturation` and `value` must not all be 0: nothing is left to vary. "
                 "Leave the transform out instead."
             )
+        super().__post_init__()
 
     @property
     @override

@@ -7,12 +7,13 @@ from itertools import accumulate
 from typing import ClassVar
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from typing_extensions import override
 
-from instaaug.errors import ArgumentError
+from instaaug.errors import ArgumentError, ShapeError
 from instaaug.functional.warp import Padding, warp
-from instaaug.shapes import Images, Matrices, Rows
+from instaaug.shapes import Images, Matrices, Rows, Theta
 from instaaug.spaces import Space
 from instaaug.transforms.color import Canvas, ColorTransform
 from instaaug.transforms.geometric import GeometricTransform
@@ -50,6 +51,11 @@ class Composition(Transform):
     def __post_init__(self) -> None:
         if not self.transforms:
             raise ArgumentError("`transforms` must hold at least one transform: got none.")
+        if any(isinstance(t, Composition) for t in self.transforms):
+            raise ArgumentError(
+                "`transforms` must not hold a Composition: its matrices could not join the one "
+                "warp. List its transforms instead."
+            )
         if (self.mean is None) != (self.std is None):
             raise ArgumentError("`mean` and `std` must be given together: got one of the two.")
 
@@ -95,12 +101,14 @@ class Composition(Transform):
         return reduce(torch.matmul, geometric) if geometric else super().matrix(theta)
 
     @override
-    def apply(self, x: Images, theta: Rows, *, padding: Padding = "zeros") -> Images:
+    def apply(self, x: Images, theta: Theta, *, padding: Padding = "zeros") -> Images:
         self.check_theta(x, theta)
         done: set[type] = set()
         for transform, part in self._with_theta(theta):
             kind = _kind(transform)
-            if kind is Transform:
+            if kind is Transform and transform.needs_unit_range:
+                x = self._normalized(transform.apply(self._denormalized(x), part))
+            elif kind is Transform:
                 x = transform.apply(x, part)
             elif kind not in done:
                 x = self._fused(kind, x, theta, padding)
@@ -127,7 +135,7 @@ class Composition(Transform):
             return x
         return (x - _channels(self.mean, x)) / _channels(self.std, x)
 
-    def _with_theta(self, theta: Rows) -> list[tuple[Transform, Rows]]:
+    def _with_theta(self, theta: Rows) -> list[tuple[Transform, Theta]]:
         stops = accumulate((t.n_parameters for t in self.transforms), initial=0)
         starts = list(stops)
         return [
@@ -143,5 +151,10 @@ def _kind(transform: Transform) -> type:
     return Transform
 
 
-def _channels(values: Sequence[float], x: Images) -> Images:
+def _channels(values: Sequence[float], x: Images) -> Float[Tensor, "1 _ 1 1"]:
+    if len(values) not in (1, x.shape[1]):
+        raise ShapeError(
+            f"`mean` and `std` must have one value per channel: got {len(values)} for "
+            f"{x.shape[1]} channels. A single value serves all channels."
+        )
     return x.new_tensor(values).view(1, -1, 1, 1)

@@ -7,6 +7,7 @@ from typing import ClassVar
 import torch
 from typing_extensions import override
 
+from instaaug.errors import ArgumentError
 from instaaug.functional.affine import box_matrix
 from instaaug.shapes import Matrices, Rows
 from instaaug.spaces import Boxes, Interval, Level, Parameter, Space
@@ -70,6 +71,15 @@ class UniformCrop(GeometricTransform):
 
     min_size: float = 0.2
     name: ClassVar[str] = "uniform_crop"
+
+    @override
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.min_size <= 0:
+            raise ArgumentError(
+                f"`min_size` must be above 0: got {self.min_size}. 0.2 allows boxes of a fifth of "
+                "the image side."
+            )
 
     @property
     @override

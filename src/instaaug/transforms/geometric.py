@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
+from instaaug.errors import ArgumentError
 from instaaug.functional.affine import (
     lie_matrix,
     perspective_matrix,
@@ -17,7 +18,7 @@ from instaaug.functional.affine import (
     translation_matrix,
 )
 from instaaug.functional.warp import Padding, warp
-from instaaug.shapes import Images, Matrices, Rows
+from instaaug.shapes import Images, Matrices, Rows, Theta
 from instaaug.spaces import Choices, Interval, Parameter, Space
 from instaaug.transforms.transform import Transform, register
 
@@ -41,7 +42,7 @@ class GeometricTransform(Transform, ABC):
     def matrix(self, theta: Rows, *, aspect: float = 1.0) -> Matrices: ...
 
     @override
-    def apply(self, x: Images, theta: Rows, *, padding: Padding = "zeros") -> Images:
+    def apply(self, x: Images, theta: Theta, *, padding: Padding = "zeros") -> Images:
         self.check_theta(x, theta)
         matrix = self.matrix(theta, aspect=x.shape[-1] / x.shape[-2])
         return warp(x, matrix, padding=padding, projective=self.projective)
@@ -106,6 +107,15 @@ class Scale(GeometricTransform):
     max_factor: float = 2.0
     name: ClassVar[str] = "scale"
 
+    @override
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.min_factor <= 0:
+            raise ArgumentError(
+                f"`min_factor` must be above 0: got {self.min_factor}. A factor of 0 leaves "
+                "nothing of the image; Flip mirrors it."
+            )
+
     @property
     @override
     def spaces(self) -> Mapping[str, Space]:
@@ -124,6 +134,15 @@ class Shear(GeometricTransform):
 
     max_shear: float = 0.3
     name: ClassVar[str] = "shear"
+
+    @override
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_shear >= 1:
+            raise ArgumentError(
+                f"`max_shear` must be below 1: got {self.max_shear}. At 1 along both axes the "
+                "image becomes a line."
+            )
 
     @property
     @override
@@ -179,6 +198,15 @@ class Perspective(GeometricTransform):
     max_tilt: float = 0.3
     name: ClassVar[str] = "perspective"
     projective: ClassVar[bool] = True
+
+    @override
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_tilt >= 0.5:
+            raise ArgumentError(
+                f"`max_tilt` must be below 0.5: got {self.max_tilt}. Beyond, corners of the image "
+                "lie behind the camera."
+            )
 
     @property
     @override

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from instaaug.functional.boxes import coverage
 from instaaug.functional.warp import Padding
-from instaaug.shapes import Images, Rows
+from instaaug.shapes import Images, Rows, Theta
 from instaaug.spaces import Boxes, Interval, Level, Parameter, Space
 from instaaug.transforms.color import ColorJitter
 from instaaug.transforms.filters import SEED, blurred, noisy
@@ -45,7 +45,7 @@ class LocalTransform(Transform, ABC):
         return {"box": Boxes(tuple(self.levels)), **self.inner}
 
     @override
-    def apply(self, x: Images, theta: Rows, *, padding: Padding = "zeros") -> Images:
+    def apply(self, x: Images, theta: Theta, *, padding: Padding = "zeros") -> Images:
         self.check_theta(x, theta)
         inside = coverage(theta[:, :4], height=x.shape[-2], width=x.shape[-1]).to(x.dtype)
         return x + inside * (self.change(x, theta[:, 4:]) - x)
@@ -118,6 +118,7 @@ class LocalColor(LocalTransform):
     saturation: float = 1.0
     value: float = 1.0
     name: ClassVar[str] = "local_color"
+    needs_unit_range: ClassVar[bool] = True
 
     @property
     def _jitter(self) -> ColorJitter:

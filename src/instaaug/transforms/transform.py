@@ -6,17 +6,20 @@ from dataclasses import asdict
 from typing import Any, ClassVar, TypeVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from instaaug.errors import ShapeError
+from instaaug.functional.affine import inverse
 from instaaug.functional.boxes import move_boxes, move_points
 from instaaug.functional.warp import Padding, warp
 from instaaug.registry import Registry
-from instaaug.shapes import Images, Matrices, Rows
+from instaaug.shapes import Images, Matrices, Rows, Theta
 from instaaug.spaces import Choices, Interval, Space
 
 __all__ = ["TRANSFORMS", "Transform", "from_config", "register"]
+
+Masks = Shaped[Tensor, "batch channels height width"]
 
 
 class Transform(ABC):
@@ -36,6 +39,12 @@ class Transform(ABC):
 
     name: ClassVar[str]
     projective: ClassVar[bool] = False
+    needs_unit_range: ClassVar[bool] = False
+    """Whether colors mean something: images must lie in [0, 1], not be normalized."""
+
+    def __post_init__(self) -> None:
+        """Raise at the door: build the spaces, which check their limits."""
+        _ = self.spaces
 
     @property
     @abstractmethod
@@ -43,7 +52,7 @@ class Transform(ABC):
         """The parts of θ by name, in the order of its columns."""
 
     @abstractmethod
-    def apply(self, x: Images, theta: Rows, *, padding: Padding = "zeros") -> Images:
+    def apply(self, x: Images, theta: Theta, *, padding: Padding = "zeros") -> Images:
         """Transform each image by its own row of ``theta``."""
 
     @property
@@ -75,10 +84,12 @@ class Transform(ABC):
         """
         return torch.eye(3, device=theta.device, dtype=theta.dtype).expand(len(theta), 3, 3)
 
-    def apply_mask(self, mask: Images, theta: Rows) -> Images:
-        """Let a mask of labels follow: nearest pixel, zeros outside."""
+    def apply_mask(self, mask: Masks, theta: Rows) -> Masks:
+        """Let a mask of labels, of any dtype, follow: nearest pixel, zeros outside."""
         matrix = self.matrix(theta, aspect=_aspect(mask))
-        return warp(mask, matrix, mode="nearest", projective=self.projective)
+        labels = mask if mask.is_floating_point() else mask.double()
+        moved = warp(labels, matrix, mode="nearest", projective=self.projective)
+        return moved.to(mask.dtype)
 
     def apply_keypoints(
         self, points: Float[Tensor, "batch n 2"], theta: Rows, *, aspect: float = 1.0
@@ -94,14 +105,14 @@ class Transform(ABC):
 
     def invert(self, x: Images, theta: Rows, *, padding: Padding = "zeros") -> Images:
         """Undo the geometric part: bring an output, or a map made from it, back to the input."""
-        matrix = torch.linalg.inv(self.matrix(theta, aspect=_aspect(x)))
+        matrix = inverse(self.matrix(theta, aspect=_aspect(x)))
         return warp(x, matrix, padding=padding, projective=self.projective)
 
     def to_config(self) -> dict[str, Any]:
         """The name and every field, ready for JSON; :func:`from_config` reads it back."""
         return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]
 
-    def check_theta(self, x: Images, theta: Rows) -> None:
+    def check_theta(self, x: Images, theta: Theta) -> None:
         """Raise unless ``theta`` has a row per image and a column per parameter."""
         expected = (x.shape[0], self.n_parameters)
         if tuple(theta.shape) != expected:
