@@ -105,8 +105,10 @@ class CategoricalTheta(FiniteTheta):
 
     @override
     def log_prob(self, value: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        last = self.logits.shape[-1] - 1
         logits, index = torch.broadcast_tensors(self.logits, value.long()[..., None])
-        return logits.gather(-1, index[..., :1]).squeeze(-1)
+        log_prob = logits.gather(-1, index[..., :1].clamp(0, last)).squeeze(-1)
+        return torch.where((value >= 0) & (value <= last), log_prob, -torch.inf)
 
     @override
     def entropy(self) -> Float[Tensor, "*batch"]:

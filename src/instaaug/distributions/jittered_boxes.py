@@ -93,9 +93,9 @@ class JitteredBoxes(FiniteTheta):
 
     @override
     def log_prob(self, value: Float[Tensor, "*shape 3"]) -> Float[Tensor, "*rest"]:
-        inside = (value[..., 1:].abs() <= 0.5).all(dim=-1)
-        log_prob = self._choice.log_prob(self.index(value))
-        return torch.where(inside, log_prob, -torch.inf)
+        index = self.index(value)
+        inside = (value[..., 1:].abs() <= 0.5).all(dim=-1) & (value[..., 0] == index)
+        return torch.where(inside, self._choice.log_prob(index), -torch.inf)
 
     @override
     def entropy(self) -> Float[Tensor, "*batch"]:

@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Generator, Size, Tensor
 
 from instaaug.distributions.theta import FiniteTheta, ThetaDistribution
+from instaaug.functional.probability import quasi_random
 
 __all__ = ["Joint"]
 
@@ -68,8 +69,16 @@ class Joint:
         return tuple(draws)
 
     def spread(self, n: int) -> Samples:
-        """``n`` representative values of every factor."""
-        return tuple(f.spread(n) for f in self.factors.values())
+        """``n`` representative values of every factor.
+
+        The most probable rows of a table stay in order. Intervals are shuffled against one
+        another, the same way every time, or their values would rise together along a diagonal.
+        """
+        orders = quasi_random(n, len(self.factors), like=torch.empty(0)).argsort(dim=0)
+        return tuple(
+            f.spread(n) if isinstance(f, FiniteTheta) else f.spread(n)[order]
+            for f, order in zip(self.factors.values(), orders.unbind(-1), strict=True)
+        )
 
     def theta(self, samples: Samples) -> Float[Tensor, "*shape d"]:
         """The columns of all factors, side by side."""

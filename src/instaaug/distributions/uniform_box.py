@@ -1,7 +1,7 @@
 """The uniform distribution on a box of intervals."""
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Generator, Size, Tensor
 from torch.distributions import Independent, Uniform, constraints
 from typing_extensions import override
@@ -90,13 +90,19 @@ class UniformBox(ThetaDistribution):
 
     @override
     def log_prob(self, value: Float[Tensor, "*shape d"]) -> Float[Tensor, "*rest"]:
-        if self.period is not None:
-            middle = (self.low + self.high) / 2
-            turns = torch.round((value - middle) / self.period)
-            value = torch.where(self.period.isfinite(), value - turns * self.period, value)
         inside = (value >= self.low) & (value <= self.high)
+        if self.period is not None:
+            inside = torch.where(self.period.isfinite(), self._is_on_arc(value), inside)
         density = -(self.high - self.low).log()
         return torch.where(inside, density, -torch.inf).sum(dim=-1)
+
+    def _is_on_arc(self, value: Float[Tensor, "*shape d"]) -> Bool[Tensor, "*rest d"]:
+        """Whether a circular value lies on the arc, up to the rounding of its many turns."""
+        assert self.period is not None  # noqa: S101
+        offset = value - (self.low + self.high) / 2
+        offset = offset - torch.round(offset / self.period) * self.period
+        rounding = torch.finfo(value.dtype).eps * (value.abs() + self.period)
+        return offset.abs() <= (self.high - self.low) / 2 + rounding
 
     @override
     def entropy(self) -> Float[Tensor, "*batch"]:

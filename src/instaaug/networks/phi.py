@@ -1,5 +1,6 @@
 """Feature networks for φ by name, and what is asked of a network that a user brings."""
 
+import copy
 from collections.abc import Callable
 
 import torch
@@ -39,15 +40,15 @@ def make_network(name: str, *, in_channels: int, width: float) -> FeatureNetwork
 def feature_channels(network: FeatureNetwork, *, in_channels: int) -> tuple[int, ...]:
     """Channels of each map, as the network says or as a blank image shows."""
     declared = getattr(network, "out_channels", None)
-    if declared is not None:
+    if isinstance(declared, list | tuple):  # a single number is some layer's own affair
         return tuple(declared)
-    was_training = network.training
     reference = next(network.parameters(), torch.zeros(1))
     with torch.no_grad():
-        maps = network.eval()(reference.new_zeros(1, in_channels, 64, 64))
-    network.train(was_training)
-    if not isinstance(maps, list | tuple) or not all(
-        isinstance(m, Tensor) and m.ndim == 4 for m in maps
+        maps = copy.deepcopy(network).eval()(reference.new_zeros(1, in_channels, 64, 64))
+    if not (
+        isinstance(maps, list | tuple)
+        and maps
+        and all(isinstance(m, Tensor) and m.ndim == 4 for m in maps)
     ):
         raise ArgumentError(
             "`network` must return a list of feature maps (B, C, H, W), finest first: got "

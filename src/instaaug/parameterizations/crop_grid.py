@@ -66,6 +66,11 @@ class CropGrid:
 
     def __init__(self, levels: Sequence[Level], *, max_outside: float = 1.0) -> None:
         check_levels(levels)
+        if not 0.0 <= max_outside <= 1.0:
+            raise ArgumentError(
+                f"`max_outside` must be a share in [0, 1]: got {max_outside}. "
+                "0 keeps every box inside of the image."
+            )
         grid_levels = []
         for size, n in levels:
             centers = tuple((2 * i + 1) / n - 1 for i in range(n))
@@ -96,22 +101,19 @@ class CropGrid:
             max_outside: Share of a box that may lie outside.
         """
         height, width = (image_size, image_size) if isinstance(image_size, int) else image_size
-        fields = receptive_fields(network, (height, width), in_channels=in_channels)
+        fields = receptive_fields(network, (height, width), in_channels=in_channels, layers=layers)
         grid = cls([(1.0, 1)], max_outside=max_outside)
         levels = [] if not whole else list(grid.levels)
-        for layer in layers:
-            if not 0 <= layer < len(fields):
-                raise ArgumentError(
-                    f"`layers` must name maps of the network: got {layer}, but it returns "
-                    f"{len(fields)} maps, numbered from 0, finest first."
-                )
-            vertical, horizontal = fields[layer]
+        for layer, (vertical, horizontal) in zip(layers, fields, strict=True):
             level = GridLevel(
                 width=2 * min(horizontal.size, width) / width,
                 height=2 * min(vertical.size, height) / height,
                 xs=tuple(2 * horizontal.center(j) / width - 1 for j in range(horizontal.n_units)),
                 ys=tuple(2 * vertical.center(i) / height - 1 for i in range(vertical.n_units)),
-                cell=(2 * horizontal.stride / width, 2 * vertical.stride / height),
+                cell=(
+                    2 * horizontal.stride / width if horizontal.n_units > 1 else 0.0,
+                    2 * vertical.stride / height if vertical.n_units > 1 else 0.0,
+                ),
                 layer=layer,
             )
             levels.append(_moved_inwards(level, max_outside))
@@ -144,7 +146,7 @@ class CropGrid:
     def story(self) -> str:
         """The levels in words."""
         parts = [
-            "whole" if level.width >= 2 and level.shape == (1, 1) else _describe(level)
+            "whole" if level.shape == (1, 1) and _is_whole(level) else _describe(level)
             for level in self.levels
         ]
         return f"{len(self)} boxes ({', '.join(parts)})"
@@ -198,4 +200,9 @@ def _level_from(config: Mapping[str, Any]) -> GridLevel:
 
 def _describe(level: GridLevel) -> str:
     rows, columns = level.shape
-    return f"{rows}×{columns} of {level.width / 2:.3g}"
+    width, height = f"{level.width / 2:.3g}", f"{level.height / 2:.3g}"
+    return f"{rows}×{columns} of {width if width == height else f'{height}×{width}'}"
+
+
+def _is_whole(level: GridLevel) -> bool:
+    return min(level.width, level.height) >= 2

@@ -16,6 +16,9 @@ __all__ = ["CategoricalFamily", "Family", "UniformFamily", "make_family"]
 
 Raw = Float[Tensor, "batch n_raw"]
 
+SMALLEST_SHARE = 1e-6  # of the room on either side; narrower boxes have no finite entropy left
+LEAST_LOGIT = -30.0  # a row that starts lower would never come back
+
 
 class Family(nn.Module, ABC):
     """A parametric family: ``forward(raw)`` gives one distribution per row.
@@ -51,6 +54,7 @@ class UniformFamily(Family):
     e)\,\sigma(r_2),
 
     with no symmetry between the two sides. A parameter that is not learned keeps all of its range.
+    σ is held above 1e-6: an interval that rounding had closed would have an infinite gradient.
 
     Example:
         >>> from instaaug.spaces import Parameter
@@ -86,7 +90,8 @@ class UniformFamily(Family):
 
     @override
     def forward(self, raw: Raw) -> UniformBox:
-        shares = torch.where(self.learned, raw.float().unflatten(-1, (2, -1)).sigmoid(), 1.0)
+        sigmoid = raw.float().unflatten(-1, (2, -1)).sigmoid()
+        shares = torch.where(self.learned, sigmoid.clamp(min=SMALLEST_SHARE), 1.0)
         below, above = shares.to(self.identity.dtype).unbind(-2)
         low = self.identity - self.room_below * below
         high = self.identity + self.room_above * above
@@ -144,7 +149,7 @@ class CategoricalFamily(Family):
     @override
     def raw_at(self, entropy: float) -> Float[Tensor, " n_raw"]:
         """Logits that lean to the preferred rows just as much as the entropy allows."""
-        low, high = 0.0, 1e4
+        low, high = 0.0, 1e5
         for _ in range(100):
             lean = (low + high) / 2
             logits = torch.log_softmax(lean * self.preference, dim=-1)
@@ -152,8 +157,8 @@ class CategoricalFamily(Family):
                 low = lean
             else:
                 high = lean
-        logits = torch.log_softmax(low * self.preference, dim=-1)
-        return logits.float() - logits.float().mean()
+        logits = torch.log_softmax(low * self.preference, dim=-1).clamp(min=LEAST_LOGIT).float()
+        return logits - logits.mean()
 
     @override
     def blind(self, table: Float[Tensor, "classes n_raw"]) -> Float[Tensor, " n_raw"]:
@@ -172,4 +177,13 @@ def make_family(space: Space, grid: CropGrid | None = None) -> Family:
         return CategoricalFamily(table, preference)
     grid = grid or CropGrid(space.levels, max_outside=space.max_outside)
     jitter = (grid.cells, grid.center_limits) if space.jitter else None
-    return CategoricalFamily(grid.boxes, grid.boxes[:, 2], jitter)
+    return CategoricalFamily(grid.boxes, _large_then_central(grid.boxes), jitter)
+
+
+def _large_then_central(boxes: Float[Tensor, "k 4"]) -> Float[Tensor, " k"]:
+    """Prefer large boxes and, ever so slightly, central ones.
+
+    No two boxes are liked alike, or a grid of one size could not start below log K.
+    """
+    rank = boxes[:, :2].norm(dim=-1).argsort(stable=True).argsort().double()
+    return boxes[:, 2].double() - 1e-3 * rank.log1p()

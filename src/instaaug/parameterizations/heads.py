@@ -136,6 +136,11 @@ def _layers_of_levels(grid: CropGrid, n_maps: int) -> list[int]:
     for rank, i in enumerate(by_size):
         declared = grid.levels[i].layer
         layers[i] = max(n_maps - 1 - rank, 0) if declared is None else declared
+    if max(layers) >= n_maps:
+        raise ArgumentError(
+            f"`grid` must belong to the network: it reads map {max(layers)}, but the network "
+            f"returns {n_maps} maps, numbered from 0. Build the grid from this network."
+        )
     return layers
 
 
