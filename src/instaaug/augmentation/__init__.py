@@ -1,8 +1,8 @@
 """The heart: augmenters draw transforms, apply them, and learn from per-input losses."""
 
+from instaaug.augmentation.at_test_time import TestTimeAugmentation
 from instaaug.augmentation.augmenter import Augmenter
 from instaaug.augmentation.batch import AugmentedBatch
 from instaaug.augmentation.instaaug import InstaAug
-from instaaug.augmentation.test_time import TestTimeAugmentation
 
 __all__ = ["AugmentedBatch", "Augmenter", "InstaAug", "TestTimeAugmentation"]

@@ -25,6 +25,7 @@ class AugmentedBatch:
         entropy: Entropy of each factor in nats, with gradient, ``(B, F)``.
         score_factors: The factors to be trained by the score function or exactly.
         value: Predicted loss of each input, for the value baseline, ``(B,)``.
+        exhaustive: Whether the samples are not draws but every choice of a single finite factor.
     """
 
     inputs: Tensor
@@ -34,6 +35,7 @@ class AugmentedBatch:
     entropy: Float[Tensor, "batch f"]
     score_factors: tuple[ScoreFactor, ...] = ()
     value: Float[Tensor, " batch"] | None = None
+    exhaustive: bool = False
 
     @property
     def n_samples(self) -> int:

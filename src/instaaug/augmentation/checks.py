@@ -1,13 +1,14 @@
 """What a caller can get wrong, said at the door."""
 
+import torch
 from torch import Tensor
 
 from instaaug.augmentation.batch import AugmentedBatch
-from instaaug.augmentation.settings import Estimator
+from instaaug.augmentation.settings import Estimator, Settings
 from instaaug.errors import ArgumentError, PathwiseGradientError, ShapeError
 from instaaug.shapes import Images, check_finite, check_images
 
-__all__ = ["check_call", "check_estimator", "check_inputs", "checked_losses"]
+__all__ = ["check_call", "check_estimator", "check_inputs", "checked_classes", "checked_losses"]
 
 
 def check_inputs(x: Images, *, channels: int) -> None:
@@ -31,7 +32,30 @@ def check_call(n_inputs: int, *, n_samples: int, targets: Tensor | None, exact: 
         )
 
 
-def check_estimator(estimator: Estimator, *, n_finite: int, n_factors: int) -> None:
+def checked_classes(targets: Tensor | None, settings: Settings) -> Tensor | None:
+    """The labels that φ reads, if it does; raise unless they number its classes."""
+    if targets is None or settings.n_classes is None or settings.conditioning != "class":
+        return None
+    if targets.ndim != 1 or targets.is_floating_point() or targets.is_complex():
+        raise ShapeError(
+            '`targets` must be one whole number per input with conditioning="class": got '
+            f"{targets.dtype} of shape {tuple(targets.shape)}."
+        )
+    if torch.compiler.is_compiling():  # looking at values would break the graph
+        return targets
+    low, high = (int(end) for end in targets.aminmax())
+    if low < 0 or high >= settings.n_classes:
+        raise ArgumentError(
+            f"`targets` must lie in [0, {settings.n_classes - 1}], for there are "
+            f"{settings.n_classes} classes: got labels from {low} to {high}. Drop such inputs, or "
+            "build the augmenter with more n_classes."
+        )
+    return targets
+
+
+def check_estimator(
+    estimator: Estimator, *, n_finite: int, n_factors: int, jitter: bool = False
+) -> None:
     """Raise unless the estimator can train this mixture of finite factors and intervals."""
     if estimator == "pathwise" and n_finite:
         raise PathwiseGradientError(
@@ -49,6 +73,11 @@ def check_estimator(estimator: Estimator, *, n_finite: int, n_factors: int) -> N
             f"{n_factors} factors, {n_finite} of them finite. Use a single Crop, or estimator="
             '"auto".'
         )
+    if estimator == "exact" and jitter:
+        raise ArgumentError(
+            '`estimator="exact"` cannot try every place of a box that moves: got jitter=True. '
+            'Use jitter=False, or estimator="auto".'
+        )
 
 
 def checked_losses(losses: Tensor, batch: AugmentedBatch) -> Tensor:
@@ -59,7 +88,8 @@ def checked_losses(losses: Tensor, batch: AugmentedBatch) -> Tensor:
             f"`losses` must hold one loss per augmented input, shape ({expected},): got a scalar. "
             'Use reduction="none".'
         )
-    if losses.numel() != expected:
+    per_sample = losses.shape == (batch.n_samples, batch.batch_size)
+    if losses.numel() != expected or not (per_sample or losses.shape[0] == expected):
         raise ShapeError(
             f"`losses` must hold one loss per augmented input, shape ({expected},): got shape "
             f"{tuple(losses.shape)}. Average over all other axes first, and repeat the targets "
@@ -70,4 +100,5 @@ def checked_losses(losses: Tensor, batch: AugmentedBatch) -> Tensor:
         name="losses",
         advice="Lower the learning rate, or look for the input that causes it.",
     )
-    return losses.float().view(batch.n_samples, batch.batch_size)
+    losses = losses if losses.dtype == torch.float64 else losses.float()
+    return losses.reshape(batch.n_samples, batch.batch_size)

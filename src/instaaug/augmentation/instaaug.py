@@ -7,13 +7,12 @@ import torch
 from torch import Generator, Tensor, nn
 from typing_extensions import override
 
-from instaaug.augmentation import weights_file
+from instaaug.augmentation import checks, weights_file
+from instaaug.augmentation.at_test_time import Merge, Select, TestTimeAugmentation
 from instaaug.augmentation.augmenter import Augmenter
 from instaaug.augmentation.batch import AugmentedBatch
-from instaaug.augmentation.checks import check_call, check_estimator, check_inputs, checked_losses
 from instaaug.augmentation.describe import describe
 from instaaug.augmentation.settings import Estimator, Settings, as_composition
-from instaaug.augmentation.test_time import Merge, Select, TestTimeAugmentation
 from instaaug.distributions import Joint, Samples
 from instaaug.errors import ArgumentError
 from instaaug.functional.warp import Padding
@@ -152,14 +151,20 @@ class InstaAug(Augmenter):
             if isinstance(space, Boxes)
         }
         families = {name: make_family(space, grids.get(name)) for name, space in spaces.items()}
+        self.finite = tuple(name for name, family in families.items() if family.is_finite)
         self.limits = band_limits(
             {name: family.max_entropy for name, family in families.items()},
             {name: space.default_diversity for name, space in spaces.items()},
+            finite=self.finite,
             entropy=settings.entropy,
             diversity=settings.diversity,
         )
-        self.finite = tuple(name for name, family in families.items() if family.is_finite)
-        check_estimator(settings.estimator, n_finite=len(self.finite), n_factors=len(families))
+        checks.check_estimator(
+            settings.estimator,
+            n_finite=len(self.finite),
+            n_factors=len(families),
+            jitter=any(isinstance(s, Boxes) and s.jitter for s in spaces.values()),
+        )
         if network is None and settings.conditioning == "input":
             network = make_network(
                 settings.network, in_channels=settings.in_channels, width=settings.width
@@ -184,10 +189,11 @@ class InstaAug(Augmenter):
         baseline = self.settings.baseline
         if baseline not in ("value", "critic") or not self.finite:
             return
-        if self.settings.conditioning != "input":
+        if self.settings.conditioning != "input" or self.settings.estimator == "exact":
             raise ArgumentError(
-                f'`baseline="{baseline}"` needs a network that reads the input: got '
-                f'conditioning="{self.settings.conditioning}". Choose "batch" or "rloo".'
+                f'`baseline="{baseline}"` needs a network that reads the input, and samples: got '
+                f'conditioning="{self.settings.conditioning}" and estimator='
+                f'"{self.settings.estimator}". Choose "batch".'
             )
         if baseline == "value":
             self.value_head = PooledHead(self.phi.channels, torch.zeros(1))
@@ -203,8 +209,8 @@ class InstaAug(Augmenter):
 
     def distribution(self, x: Images, targets: Tensor | None = None) -> Joint:
         """p(θ | x) for every input, for inspection: entropies, probabilities, samples."""
-        check_inputs(x, channels=self.settings.in_channels)
-        return self.phi(x, targets)
+        checks.check_inputs(x, channels=self.settings.in_channels)
+        return self.phi(x, checks.checked_classes(targets, self.settings))
 
     @override
     def forward(
@@ -215,10 +221,10 @@ class InstaAug(Augmenter):
         targets: Tensor | None = None,
     ) -> AugmentedBatch:
         exact = self.settings.estimator == "exact" and self.training
-        check_inputs(x, channels=self.settings.in_channels)
-        check_call(len(x), n_samples=n_samples, targets=targets, exact=exact)
+        checks.check_inputs(x, channels=self.settings.in_channels)
+        checks.check_call(len(x), n_samples=n_samples, targets=targets, exact=exact)
+        classes = checks.checked_classes(targets, self.settings)
         maps = self.phi.features(x)
-        classes = targets if self.settings.conditioning == "class" else None
         joint = self.phi.decode(maps, classes, len(x))
         samples = _every_choice(joint) if exact else joint.draw(n_samples, generator=generator)
         theta = joint.theta(samples)
@@ -233,6 +239,7 @@ class InstaAug(Augmenter):
             entropy=joint.entropies(),
             score_factors=self._score_factors(joint, samples, maps),
             value=self._value(maps, len(x)),
+            exhaustive=exact,
         )
 
     def _score_factors(
@@ -257,8 +264,8 @@ class InstaAug(Augmenter):
     @override
     def objective(self, losses: Tensor, batch: AugmentedBatch) -> Tensor:
         """Mean loss plus score-function term minus λ times the entropy; moves λ in training."""
-        losses = checked_losses(losses, batch)
-        if self.settings.estimator == "exact" and self.training:
+        losses = checks.checked_losses(losses, batch)
+        if batch.exhaustive:
             risk = exact_risk(losses, batch.score_factors[0].log_probs)
         else:
             risk = score_risk(
@@ -307,17 +314,18 @@ class InstaAug(Augmenter):
             network: A module of the same architecture, if the augmenter was built with the user's
                 own.
         """
-        config, tensors = weights_file.read(Path(path))
-        aug = cls.__new__(cls)
-        nn.Module.__init__(aug)
-        settings = weights_file.parse(Path(path), config, Settings.from_config)
-        if settings.network == "own" and network is None:
+        path = Path(path)
+        config, tensors = weights_file.read(path)
+        settings = weights_file.settings_of(path, config, tensors)
+        if settings.network == "own" and settings.conditioning == "input" and network is None:
             raise ArgumentError(
                 "`network` must be given: this augmenter was built with the user's own network. "
                 "Call InstaAug.load(path, network=...)."
             )
-        aug._build(settings, network)  # noqa: SLF001
-        weights_file.fill(Path(path), aug, tensors)
+        aug = cls.__new__(cls)
+        nn.Module.__init__(aug)
+        weights_file.parse(path, settings, lambda s: aug._build(s, network))  # noqa: SLF001
+        weights_file.fill(path, aug, tensors)
         return aug
 
     @override

@@ -52,6 +52,19 @@ class Settings:
             raise ArgumentError(
                 f"`width` must lie in (0, 64]: got {self.width}. 1 is the network as published."
             )
+        self._check_normalization()
+
+    def _check_normalization(self) -> None:
+        mean, std = self.transform.mean, self.transform.std
+        if mean is None or std is None:
+            return
+        if {len(mean), len(std)} != {self.in_channels}:
+            raise ArgumentError(
+                f"`mean` and `std` must have one number per channel, {self.in_channels} here: got "
+                f"{len(mean)} and {len(std)}."
+            )
+        if not min(std) > 0:
+            raise ArgumentError(f"`std` must be positive: got {std}.")
 
     def to_config(self) -> dict[str, Any]:
         """All choices as JSON knows them."""
@@ -86,14 +99,16 @@ def as_composition(
 ) -> Composition:
     """One or several transforms, given themselves or by name, as a composition."""
     if isinstance(transforms, Composition):
+        if mean is None and std is None:
+            mean, std = transforms.mean, transforms.std
         transforms = transforms.transforms
     if isinstance(transforms, Transform | str):
         transforms = [transforms]
     parts = tuple(TRANSFORMS[t]() if isinstance(t, str) else t for t in transforms)
     return Composition(
         parts,
-        mean=None if mean is None else tuple(mean),
-        std=None if std is None else tuple(std),
+        mean=None if mean is None else tuple(float(m) for m in mean),
+        std=None if std is None else tuple(float(s) for s in std),
     )
 
 

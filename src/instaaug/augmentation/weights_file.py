@@ -5,16 +5,30 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from instaaug.augmentation.settings import Settings
 from instaaug.errors import InstaAugError, WeightsFileError
+from instaaug.networks import make_network
+from instaaug.parameterizations import CropGrid
+from instaaug.spaces import Choices, Interval, Space
 
-__all__ = ["FORMAT", "fill", "parse", "read", "write"]
+__all__ = ["FORMAT", "fill", "parse", "read", "settings_of", "write"]
 
 FORMAT = "instaaug/1"
 PICKLE_OPENINGS = (b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+STUMBLES = (
+    InstaAugError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RuntimeError,
+)
 T = TypeVar("T")
 
 
@@ -35,8 +49,9 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if not path.is_file():
         raise FileNotFoundError(f"There is no weights file {str(path)!r}.")
     with path.open("rb") as file:
-        opening = file.read(4)
-    if opening.startswith(PICKLE_OPENINGS):
+        opening = file.read(9)
+    # Eight bytes of length come first, which may look like anything; the header is JSON.
+    if opening.startswith(PICKLE_OPENINGS) and opening[8:] != b"{":
         raise WeightsFileError(
             f"{str(path)!r} is a pickle, which can run any code when it is loaded, and is "
             "refused. Where it comes from a source you trust, load it there with torch.load(..., "
@@ -63,10 +78,48 @@ def parse(path: Path, text: Any, parser: Callable[[Any], T]) -> T:
     """Apply ``parser``; whatever it stumbles over becomes one kind of error."""
     try:
         return parser(text)
-    except (InstaAugError, ValueError, TypeError, LookupError, AttributeError) as error:
+    except STUMBLES as error:
         raise WeightsFileError(
             f"{str(path)!r} holds settings that make no augmenter: {error}"
         ) from error
+
+
+def settings_of(path: Path, config: Any, tensors: Mapping[str, Tensor]) -> Settings:
+    """The settings that ``config`` describes, unless they ask for more numbers than there are.
+
+    Sizes are compared before anything is made, so that a few bytes cannot fill the memory.
+    """
+    settings = parse(path, config, Settings.from_config)
+    asked, held = parse(path, settings, _n_numbers), sum(t.numel() for t in tensors.values())
+    if asked > held:
+        raise WeightsFileError(
+            f"{str(path)!r} does not fit its own settings: they ask for more numbers than the "
+            f"{held:,} that it holds. Save it again."
+        )
+    return settings
+
+
+def _n_numbers(settings: Settings) -> int:
+    """A lower bound of the numbers in an augmenter's state: the heads' biases, the network."""
+    spaces = settings.transform.spaces.values()
+    n_raw = sum(_n_raw(space, settings.grid) for space in spaces)
+    if settings.conditioning == "class":
+        return n_raw * (settings.n_classes or 1)
+    if settings.conditioning == "none" or settings.network == "own":
+        return n_raw
+    with torch.device("meta"):
+        network = make_network(
+            settings.network, in_channels=settings.in_channels, width=settings.width
+        )
+    return n_raw + sum(p.numel() for p in network.parameters())
+
+
+def _n_raw(space: Space, grid: CropGrid | None) -> int:
+    if isinstance(space, Interval):
+        return 2 * space.size
+    if isinstance(space, Choices):
+        return len(space.rows)
+    return sum(n * n for _, n in space.levels) if grid is None else len(grid)
 
 
 def fill(path: Path, module: nn.Module, tensors: Mapping[str, Tensor]) -> None:

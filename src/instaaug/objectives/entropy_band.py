@@ -1,7 +1,7 @@
 """The entropy band: a weight λ per factor that keeps the mean entropy between two bounds."""
 
-from collections.abc import Mapping, Sequence
-from math import exp, isfinite, log
+from collections.abc import Collection, Mapping, Sequence
+from math import exp, inf, isfinite, log
 from typing import Literal
 
 import torch
@@ -13,6 +13,7 @@ from instaaug.errors import ArgumentError, UnknownNameError
 __all__ = ["Band", "EntropyBand", "Rule", "band_limits"]
 
 Band = tuple[float, float]
+Bands = Band | Mapping[str, Band] | None
 Rule = Literal["pi", "multiplicative", "fixed"]
 TOLERANCE = 1e-6
 
@@ -67,15 +68,18 @@ class EntropyBand(nn.Module):
         super().__init__()
         if rule not in ("pi", "multiplicative", "fixed"):
             raise UnknownNameError("rule", rule, ("pi", "multiplicative", "fixed"))
-        if weight < 0 or (rule == "multiplicative" and weight == 0):
+        largest = inf if rule == "fixed" else max_weight
+        if not 0 <= weight <= largest or (rule == "multiplicative" and weight == 0):
             raise ArgumentError(
-                f"`weight` must be positive, or zero for the rules pi and fixed: got {weight}. "
-                "A small start such as 0.1 suits most problems."
+                f"`weight` must lie in [0, {largest:g}], and not be 0 for the multiplicative "
+                f"rule: got {weight}. A small start such as 0.1 suits most problems."
             )
+        for band in limits:
+            _check_order(band, "limits")
         self.rule: Rule = rule
         self.proportional, self.integral = proportional, integral
         self.max_weight, self.factor = max_weight, factor
-        low, high = zip(*limits, strict=True)
+        low, high = ([band[end] for band in limits] for end in (0, 1))
         self.register_buffer("low", torch.tensor(low, dtype=torch.float32))
         self.register_buffer("high", torch.tensor(high, dtype=torch.float32))
         self.register_buffer("weight", torch.full((len(limits),), weight))
@@ -109,8 +113,9 @@ def band_limits(
     max_entropies: Mapping[str, float],
     defaults: Mapping[str, Band],
     *,
-    entropy: Band | Mapping[str, Band] | None = None,
-    diversity: Band | Mapping[str, Band] | None = None,
+    finite: Collection[str] = (),
+    entropy: Bands = None,
+    diversity: Bands = None,
 ) -> dict[str, Band]:
     r"""The band of each factor in nats, however it was given.
 
@@ -119,7 +124,9 @@ def band_limits(
 
     Arguments:
         max_entropies: The largest entropy of each factor, by name.
-        defaults: A diversity for each factor that is given neither.
+        defaults: A diversity for each factor that is given neither. Where there are so few
+            choices that one alone is a larger share, a quarter to a half of the largest entropy.
+        finite: Names of the factors that choose from a table: their entropy is never below zero.
         entropy: Bands in nats: one for all factors, or by name.
         diversity: Bands as diversity: one for all factors, or by name.
 
@@ -127,59 +134,82 @@ def band_limits(
         >>> band_limits({"crop": 5.77}, {"crop": (0.06, 0.1)}, entropy=(3.0, 3.5))
         {'crop': (3.0, 3.5)}
     """
-    if isinstance(entropy, tuple | list) and diversity is not None:
+    in_nats = _by_name("entropy", entropy, max_entropies)
+    as_share = _by_name("diversity", diversity, max_entropies)
+    if (isinstance(entropy, tuple | list) and as_share) or _both_name(entropy, diversity):
         raise ArgumentError(
             "`entropy` and `diversity` say the same thing twice: got both. "
             "Give one of them, or both as mappings from different factor names."
         )
-    in_nats = _by_name(entropy, max_entropies)
-    as_share = _by_name(diversity, max_entropies)
     limits: dict[str, Band] = {}
     for name, largest in max_entropies.items():
+        smallest = 0.0 if name in finite else -inf
         if name in in_nats:
-            limits[name] = _checked(name, in_nats[name], largest)
+            limits[name] = _checked(name, in_nats[name], smallest, largest)
+        elif smallest == largest:  # a single choice: nothing to hold
+            limits[name] = 0.0, 0.0
         elif name in as_share:
-            limits[name] = _from_diversity(name, as_share[name], largest)
+            limits[name] = _from_diversity(name, as_share[name], smallest, largest)
         else:
-            limits[name] = _from_diversity(name, defaults[name], largest)
+            low, high = (largest + log(share) for share in defaults[name])
+            few = low < smallest
+            limits[name] = (largest / 4, largest / 2) if few else (low, high)
     return limits
 
 
-def _by_name(
-    band: Band | Mapping[str, Band] | None, names: Mapping[str, float]
-) -> dict[str, Band]:
+def _by_name(argument: str, band: Bands, names: Mapping[str, float]) -> dict[str, Band]:
     if band is None:
         return {}
-    if not isinstance(band, Mapping):
-        return dict.fromkeys(names, band)
-    for name in band:
+    bands = dict(band) if isinstance(band, Mapping) else dict.fromkeys(names, band)
+    for name, pair in bands.items():
         if name not in names:
             raise UnknownNameError("factor", name, names)
-    return dict(band)
+        _check_order(pair, argument)
+    return bands
 
 
-def _from_diversity(name: str, band: Band, largest: float) -> Band:
+def _both_name(entropy: Bands, diversity: Bands) -> bool:
+    if not (isinstance(entropy, Mapping) and isinstance(diversity, Mapping)):
+        return False
+    return not entropy.keys().isdisjoint(diversity)
+
+
+def _check_order(band: object, argument: str) -> None:
+    if not isinstance(band, tuple | list) or len(band) != 2 or not band[0] <= band[1]:
+        raise ArgumentError(
+            f"`{argument}` must be two numbers (low, high) with low ≤ high: got {band}. "
+            "Name factors with a mapping, such as {'crop': (3.0, 3.5)}."
+        )
+
+
+def _from_diversity(name: str, band: Band, smallest: float, largest: float) -> Band:
     low, high = band
     if not 0 < low <= high <= 1:
         raise ArgumentError(
             f"`diversity` must be two shares with 0 < low ≤ high ≤ 1: got {band} for {name!r}. "
             "(0.06, 0.10) means the effect of 6 to 10 % of all choices."
         )
-    if largest == 0.0:  # a single choice: nothing to hold
-        return 0.0, 0.0
-    return largest + log(low), largest + log(high)
-
-
-def _checked(name: str, band: Band, largest: float) -> Band:
-    low, high = band
-    if not (isfinite(low) and isfinite(high) and low <= high):
+    if largest + log(high) < smallest - TOLERANCE:
         raise ArgumentError(
-            f"`entropy` must be two finite numbers with H_min ≤ H_max: got {band} for {name!r}."
+            f"`diversity` cannot be reached: got at most {high:g} for {name!r}, where a single "
+            f"choice is a share of {exp(-largest):.3g}. Raise the band, or give one per factor."
         )
+    return max(largest + log(low), smallest), max(largest + log(high), smallest)
+
+
+def _checked(name: str, band: Band, smallest: float, largest: float) -> Band:
+    low, high = band
+    if not (isfinite(low) and isfinite(high)):
+        raise ArgumentError(f"`entropy` must be two finite numbers: got {band} for {name!r}.")
     if high > largest + TOLERANCE:
         raise ArgumentError(
             f"`entropy` cannot be reached: got H_max = {high:g} nats for {name!r}, whose entropy "
             f"is at most {largest:.2f} (the effect of {exp(min(largest, 700)):.4g} equal "
             "choices). Lower the band, or widen what the transform may do."
         )
-    return float(low), float(high)
+    if high < smallest:
+        raise ArgumentError(
+            f"`entropy` cannot be reached: got H_max = {high:g} nats for {name!r}, a choice from "
+            "a table, whose entropy is never below 0. Raise the band."
+        )
+    return max(float(low), smallest), float(high)

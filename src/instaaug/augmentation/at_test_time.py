@@ -1,5 +1,6 @@
 """Test-time augmentation: predict from several samples of every input."""
 
+from math import log
 from typing import TYPE_CHECKING, Literal
 
 import torch
@@ -97,13 +98,13 @@ class TestTimeAugmentation(nn.Module):
                 part.flatten(0, 1),
                 padding=self.augmenter.settings.padding,
             )
-            out = (
-                self._scores(self.model(inputs), len(inputs)).unflatten(0, (len(part), -1)).sum(0)
-            )
-            total = out if total is None else total + out
+            out = self._scores(self.model(inputs), len(inputs)).unflatten(0, (len(part), -1))
+            total = self._sum(out if total is None else torch.cat([total[None], out]))
         assert total is not None  # noqa: S101  # n_samples is at least 1
-        mean = total / len(theta)
-        return mean.log() if self.merge == "probability" else mean
+        return total - log(len(theta)) if self.merge == "probability" else total / len(theta)
+
+    def _sum(self, scores: Tensor) -> Tensor:
+        return scores.logsumexp(dim=0) if self.merge == "probability" else scores.sum(dim=0)
 
     def _scores(self, output: object, n_inputs: int) -> Tensor:
         if not isinstance(output, Tensor) or output.ndim == 0 or len(output) != n_inputs:
@@ -112,4 +113,11 @@ class TestTimeAugmentation(nn.Module):
                 f"`model` must return a tensor with one row per input, {n_inputs} here: got "
                 f"{got}. Wrap a model that returns something else in a module that picks one."
             )
-        return output.softmax(dim=1) if self.merge == "probability" else output
+        if self.merge == "logit":
+            return output
+        if output.ndim < 2 or output.shape[1] < 2:
+            raise ShapeError(
+                "`model` must return a logit per class, (N, C, ...) with C ≥ 2, for "
+                f'merge="probability": got {tuple(output.shape)}. Use merge="logit".'
+            )
+        return output.log_softmax(dim=1)
