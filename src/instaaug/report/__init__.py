@@ -1,0 +1,1 @@
+"""Figures and tables, from results alone; knows nothing of training."""
