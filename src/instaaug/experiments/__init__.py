@@ -1,0 +1,1 @@
+"""Experiments: which parts with which numbers."""

@@ -1,0 +1,54 @@
+"""The command line starts quickly, explains itself, and says errors in a sentence."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from instaaug.cli import main
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["instaaug", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    return int(stop.value.code or 0)
+
+
+def test_help_names_the_commands(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "--help") == 0
+    assert "demo" in capsys.readouterr().out
+
+
+def test_the_command_line_is_imported_without_torch() -> None:
+    code = "import sys, instaaug.cli; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603
+
+
+def test_the_demo_writes_figure_and_numbers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert run(monkeypatch, "demo", "--steps", "2", "--out", str(tmp_path / "new")) == 0
+    assert {p.name for p in (tmp_path / "new").iterdir()} == {
+        "figure5.png",
+        "figure5.svg",
+        "results.json",
+    }
+    shared, own = json.loads((tmp_path / "new" / "results.json").read_text())
+    assert (shared["conditioning"], own["conditioning"]) == ("none", "input")
+    assert 0 <= own["iou"] <= 1
+    assert "figure5.png" in capsys.readouterr().out.replace("\n", "")
+
+
+def test_a_missing_sprite_file_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    missing = str(tmp_path / "none.npz")
+    assert run(monkeypatch, "demo", "--sprites", missing, "--out", str(tmp_path)) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: There is no file")
+    assert "Traceback" not in error
