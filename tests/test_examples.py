@@ -1,0 +1,18 @@
+"""Every example runs, and stays short."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_the_example_runs_and_prints(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SMOKE", "1")
+    runpy.run_path(str(path), run_name="__main__")
+    assert capsys.readouterr().out
+    assert len(path.read_text().splitlines()) < 80
