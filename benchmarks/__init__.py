@@ -1,0 +1,1 @@
+"""Measured budgets; README.md is the contract."""
