@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help install demo test test-slow lint types format bench docs check clean
+.PHONY: help install demo test test-slow lint types format bench clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -21,17 +21,16 @@ install: $(STAMP)  ## Create .venv and install everything into it
 demo: $(STAMP)  ## Train on the sprites, print the table, draw Figure 5 (under three minutes)
 	$(BIN)/instaaug demo
 
-test: $(STAMP)  ## The default suite: lint, types, tests, doctests
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/python -m pytest -m "not slow" -n 2
+test: lint types  ## The default suite: lint, types, tests, every example in code and documents
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2
 
 test-slow: $(STAMP)  ## What trains for minutes
 	$(BIN)/python -m pytest -m slow
 
 lint: $(STAMP)  ## Ruff and codespell
-	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/codespell
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 
 types: $(STAMP)  ## Mypy, strict
 	$(BIN)/mypy
@@ -41,11 +40,6 @@ format: $(STAMP)  ## Rewrite files in house style
 
 bench: $(STAMP)  ## The budgets, measured (about fifteen minutes; nothing else should run)
 	$(BIN)/python -m benchmarks.run
-
-docs: $(STAMP)  ## Execute every example in the documents
-	$(BIN)/python -m pytest -q README.md docs --doctest-glob='*.md'
-
-check: lint types test docs  ## All of it
 
 clean:  ## Remove what can be made again
 	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
