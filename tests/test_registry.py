@@ -80,3 +80,7 @@ def test_each_error_is_also_the_builtin_a_caller_expects(
 
 def test_warnings_can_be_told_apart() -> None:
     assert issubclass(errors.InstaAugWarning, UserWarning)
+
+
+def test_a_default_is_given_for_an_unknown_name_like_any_mapping() -> None:
+    assert Registry[int]("color").get("red", 3) == 3

@@ -39,7 +39,7 @@ class WeightsFileError(InstaAugError, ValueError):
     """A file cannot be read as the weights of an augmenter."""
 
 
-class UnknownNameError(InstaAugError, LookupError):
+class UnknownNameError(InstaAugError, KeyError):
     """A name is not registered; the message lists what is and suggests the nearest.
 
     Example:
@@ -52,6 +52,9 @@ class UnknownNameError(InstaAugError, LookupError):
         near = get_close_matches(name, names, n=1, cutoff=0.5)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         super().__init__(f"There is no {kind} called {name!r}.{hint} Known: {', '.join(names)}.")
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # a KeyError would show it in quotes
 
 
 class InstaAugWarning(UserWarning):

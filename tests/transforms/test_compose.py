@@ -212,6 +212,13 @@ def test_colors_of_normalized_images_are_changed_as_colors(
     assert largest_difference(out, normalized(x)) > 0.1
 
 
+def test_normalized_images_that_overshoot_are_clipped_before_their_colors_change() -> None:
+    x = torch.tensor([-0.2, 0.5, 1.2], dtype=torch.float64).view(1, 1, 1, 3).expand(1, 3, 1, 3)
+    transform = Composition((Brightness(),), mean=MEAN, std=STD)
+    out = transform.apply(normalized(x), torch.tensor([[0.5]], dtype=torch.float64))
+    assert largest_difference(out, normalized(x.clamp(0, 1) * 0.5)) <= 1e-6
+
+
 @pytest.mark.parametrize(
     "part",
     [(Rotation(), (0.5,)), (LocalMask(), (0.0, 0.0, 1.0, 1.0)), (Blur(), (0.04,))],

@@ -8,6 +8,7 @@ from PIL import Image
 from torch import Tensor
 from torch.nn import functional as F
 
+from instaaug.errors import ArgumentError
 from instaaug.functional.warp import Padding
 from instaaug.transforms import (
     Affine,
@@ -202,3 +203,8 @@ def test_any_number_of_channels_will_do(name: str) -> None:
     x = random_images(2, channels=5, dtype=torch.float64)
     alone = [transform.apply(x[:, c : c + 1], theta) for c in range(5)]
     assert largest_difference(transform.apply(x, theta), torch.cat(alone, dim=1)) <= 1e-12
+
+
+def test_a_flip_along_no_axis_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="must not both be False: nothing is left to choose"):
+        Flip(horizontal=False, vertical=False)

@@ -69,11 +69,7 @@ class Settings:
     def to_config(self) -> dict[str, Any]:
         """All choices as JSON knows them."""
         config = {f.name: getattr(self, f.name) for f in fields(self)}
-        config["transform"] = {
-            "transforms": [t.to_config() for t in self.transform.transforms],
-            "mean": self.transform.mean,
-            "std": self.transform.std,
-        }
+        config["transform"] = self.transform.to_config()
         config["grid"] = None if self.grid is None else self.grid.to_config()
         return config
 

@@ -91,7 +91,8 @@ class UniformFamily(Family):
     @override
     def forward(self, raw: Raw) -> UniformBox:
         sigmoid = raw.float().unflatten(-1, (2, -1)).sigmoid()
-        shares = torch.where(self.learned, sigmoid.clamp(min=SMALLEST_SHARE), 1.0)
+        floor = (SMALLEST_SHARE - sigmoid.detach()).clamp(min=0)  # keeps the gradient of σ
+        shares = torch.where(self.learned, sigmoid + floor, 1.0)
         below, above = shares.to(self.identity.dtype).unbind(-2)
         low = self.identity - self.room_below * below
         high = self.identity + self.room_above * above

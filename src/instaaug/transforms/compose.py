@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import accumulate
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -76,6 +76,11 @@ class Composition(Transform):
             own = transform.spaces
             spaces |= {name if len(own) == 1 else f"{name}.{key}": s for key, s in own.items()}
         return spaces
+
+    @override
+    def to_config(self) -> dict[str, Any]:
+        parts = [transform.to_config() for transform in self.transforms]
+        return {"name": self.name, "transforms": parts, "mean": self.mean, "std": self.std}
 
     @property
     @override

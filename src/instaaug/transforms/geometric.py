@@ -227,6 +227,15 @@ class Flip(GeometricTransform):
     vertical: bool = False
     name: ClassVar[str] = "flip"
 
+    @override
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (self.horizontal or self.vertical):
+            raise ArgumentError(
+                "`horizontal` and `vertical` must not both be False: nothing is left to choose. "
+                "Leave the transform out instead."
+            )
+
     @property
     @override
     def spaces(self) -> Mapping[str, Space]:
