@@ -70,7 +70,7 @@ def test_every_parameter_receives_a_gradient(
     baseline: Baseline, transforms: T.Transform | str | list[T.Transform | str]
 ) -> None:
     aug = InstaAug(transforms, baseline=baseline)
-    batch = aug(images(8), n_samples=2)
+    batch = aug(images(8), n_samples=32)  # a critic learns from the levels that were drawn
     aug.objective(batch.inputs.square().mean(dim=(1, 2, 3)), batch).backward()
     without = [
         n for n, p in aug.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0

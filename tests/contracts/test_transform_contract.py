@@ -12,7 +12,7 @@ from torch.autograd import gradcheck
 
 from instaaug.errors import ShapeError
 from instaaug.functional.warp import Padding
-from instaaug.transforms import TRANSFORMS, GeometricTransform, Transform, from_config
+from instaaug.transforms import TRANSFORMS, Flip, GeometricTransform, Transform, from_config
 from tests.support.images import largest_difference, random_images
 from tests.support.thetas import ALL_NAMES, differentiable_columns, generic_theta, make
 
@@ -237,8 +237,8 @@ def test_only_geometric_transforms_move_things(transform: Transform) -> None:
 
 
 def _with_other_limits(transform: Transform) -> Transform:
-    """A transform of the same kind with its first field changed."""
-    first = fields(transform)[0].name  # type: ignore[arg-type]
+    """A transform of the same kind with its first field changed; of a flip, its last."""
+    first = fields(transform)[-1 if isinstance(transform, Flip) else 0].name  # type: ignore[arg-type]
     value = getattr(transform, first)
-    other = {"levels": ((1.0, 1), (0.5, 3)), "horizontal": False}.get(first)
+    other = {"levels": ((1.0, 1), (0.5, 3)), "vertical": True}.get(first)
     return replace(transform, **{first: value * 0.75 if other is None else other})  # type: ignore[type-var]

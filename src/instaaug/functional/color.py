@@ -4,11 +4,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from instaaug.functional.exactness import with_exact_rows
 from instaaug.shapes import Images, Maps, Rows, Scalars
 
 __all__ = ["affine_intensity", "hsv_jitter", "luma"]
 
-RED_GREEN_BLUE_SECTORS = (5.0, 3.0, 1.0)
+SEXTANT_OF_RED_GREEN_BLUE = (0.0, 2.0, 4.0)
 
 
 def luma(x: Images) -> Float[Tensor, "batch 1 height width"]:
@@ -27,9 +28,12 @@ def affine_intensity(x: Images, gain: Rows, offset: Rows) -> Images:
 def hsv_jitter(x: Images, hue: Scalars | None, saturation: Scalars, value: Scalars) -> Images:
     r"""Shift the hue, scale the saturation and the value of RGB images in [0, 1].
 
-    With :math:`V = \max`, chroma :math:`C = \max - \min` and hue :math:`h \in [0, 6)` in
-    sextants, a color is :math:`V - C\,w_n(h)`, where :math:`w_n(h) = \mathrm{clip}(\min(k, 4 -
-    k), 0, 1)` and :math:`k = (n + h) \bmod 6` for :math:`n = 5, 3, 1`. The jitter changes
+    With :math:`V = \max`, chroma :math:`C = \max - \min` and hue :math:`h` in sextants of the
+    circle, a channel whose hue is :math:`p` (red 0, green 2, blue 4) has the intensity
+
+    .. math:: V - C\,\mathrm{clip}(d - 1, 0, 1), \qquad d = 3 - \bigl||h - p| - 3\bigr|
+
+    with :math:`d` the distance from :math:`h` to :math:`p` on the circle. The jitter changes
     :math:`V`, :math:`C` and :math:`h` in this formula and nothing else. Which channel is largest
     is read off the colors themselves, never from a rounded hue, so that two equal channels stay
     equal.
@@ -51,21 +55,26 @@ def hsv_jitter(x: Images, hue: Scalars | None, saturation: Scalars, value: Scala
     """
     v = x.amax(dim=1, keepdim=True)
     chroma = v - x.amin(dim=1, keepdim=True)
-    safe_chroma = _one_for_zero(chroma)
-    new_v = (v * _per_image(value, x)).clamp(max=1)
+    new_v = (v * _per_image(value, x)).clamp_(max=1)
     gain = new_v / _one_for_zero(v)
-    new_chroma = (chroma * _per_image(saturation, x)).minimum(v) * gain
-    stretch = new_chroma / safe_chroma
-    unturned = torch.addcmul(new_v - stretch * v, stretch, x)
+    new_chroma = (chroma * _per_image(saturation, x)).minimum(v).mul_(gain)
     if hue is None:
-        return unturned
+        return _unturned(x, v, chroma, new_v, new_chroma)
 
-    shift = _per_image(hue, x)
-    n = x.new_tensor(RED_GREEN_BLUE_SECTORS).view(1, 3, 1, 1)
-    k = _hue_sextant(x, v, chroma, safe_chroma) + (n + 6 * shift)
-    k = k - 6 * torch.floor(k / 6)
-    turned = new_v - new_chroma * torch.minimum(k, 4 - k).clamp(0, 1)
-    return torch.where(shift == 0, unturned, turned)
+    h = _hue_sextant(x, v, chroma) + 6 * _per_image(hue, x)
+    h = h - 6 * torch.floor(h / 6)
+    peak = x.new_tensor(SEXTANT_OF_RED_GREEN_BLUE).view(1, 3, 1, 1)
+    # strength is 2 - clip(d - 1, 0, 1), which leaves one multiplication for all three channels
+    strength = (h - peak).abs().sub_(3).abs().clamp_(1, 2)
+    turned = torch.addcmul(new_v - 2 * new_chroma, new_chroma, strength)
+    parts = (x, v, chroma, new_v, new_chroma)
+    return with_exact_rows(turned, hue == 0, lambda rows: _unturned(*(p[rows] for p in parts)))
+
+
+def _unturned(x: Images, v: Maps, chroma: Maps, new_v: Maps, new_chroma: Maps) -> Images:
+    """New value and chroma at the old hue: linear in the color, and exact where both are old."""
+    stretch = new_chroma / _one_for_zero(chroma)
+    return torch.addcmul(new_v - stretch * v, stretch, x)
 
 
 def _per_image(value: Scalars, x: Images) -> Float[Tensor, "batch 1 1 1"]:
@@ -77,7 +86,7 @@ def _one_for_zero(divisor: Maps) -> Maps:
     return divisor.masked_fill(divisor == 0, 1)
 
 
-def _hue_sextant(x: Images, v: Maps, chroma: Maps, safe_chroma: Maps) -> Maps:
+def _hue_sextant(x: Images, v: Maps, chroma: Maps) -> Maps:
     """Hue in sextants of the circle, in [-1, 5); zero for grays."""
     red, green, blue = x.split(1, dim=1)
     numerator = torch.where(
@@ -85,4 +94,4 @@ def _hue_sextant(x: Images, v: Maps, chroma: Maps, safe_chroma: Maps) -> Maps:
         green - blue,
         torch.where(green == v, blue - red + 2 * chroma, red - green + 4 * chroma),
     )
-    return numerator / safe_chroma
+    return numerator / _one_for_zero(chroma)

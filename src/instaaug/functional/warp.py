@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from instaaug.functional.exactness import with_exact_rows
 from instaaug.shapes import Images, Matrices
 
 __all__ = ["Padding", "pixel_centers", "sampling_grid", "warp"]
@@ -87,19 +88,6 @@ def _has_exact_centers(n: int) -> bool:
 
 
 def _restore_identity(out: Images, x: Images, matrix: Matrices) -> Images:
-    """Put images back whose matrix is the identity; the gradient stays that of the interpolation.
-
-    On a processor only those images are touched. Elsewhere, to count them would make the host wait
-    for the device, so that all images pay for a selection.
-    """
     eye = torch.eye(3, device=matrix.device, dtype=matrix.dtype)
     unmoved = (matrix.detach() == eye).all(dim=-1).all(dim=-1)
-    if x.device.type != "cpu" or torch.compiler.is_compiling():
-        exact = x.detach() + (out - out.detach())  # the value of x, the gradient of out
-        return torch.where(unmoved[:, None, None, None], exact, out)
-    rows = unmoved.nonzero().flatten()
-    if len(rows):
-        # Adding x - out would lose the last bits of dark pixels beside bright ones.
-        with torch.no_grad():
-            out.index_copy_(0, rows, x[rows])
-    return out
+    return with_exact_rows(out, unmoved, lambda rows: x[rows])
