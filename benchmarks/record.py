@@ -17,6 +17,7 @@ __all__ = ["RESULTS", "Row", "compare", "problems", "save"]
 RESULTS = Path(__file__).parent / "results"
 WARM_UP = 3
 ROUNDS = 20
+SHORTEST_TURN = 0.1  # seconds; what is quicker is repeated within its turn
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,12 @@ def compare(
 ) -> list[Row]:
     """Time all contenders in turns; one row for each but the reference."""
     for _ in range(WARM_UP):
-        for run in contenders.values():
-            run()
+        single = {name: seconds_of(run, 1) for name, run in contenders.items()}
+    repeats = max(1, round(SHORTEST_TURN / single[reference]))
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, run in contenders.items():
-            start = time.perf_counter()
-            run()
-            seconds[name].append(time.perf_counter() - start)
+            seconds[name].append(seconds_of(run, repeats))
     rows = []
     for name, times in seconds.items():
         if name == reference:
@@ -70,6 +69,13 @@ def compare(
             )
         )  # fmt: skip
     return rows
+
+
+def seconds_of(run: Callable[[], object], repeats: int) -> float:
+    start = time.perf_counter()
+    for _ in range(repeats):
+        run()
+    return (time.perf_counter() - start) / repeats
 
 
 def save(question: str, tables: Mapping[str, list[Row]], **settings: Any) -> Path:

@@ -142,8 +142,8 @@ def test_the_value_touches_nothing_but_its_own_head() -> None:
     value = aug(images(4)).value
     assert value is not None
     assert grads_by_name(aug, value.square().sum()) == {
-        "value_head.linear.weight",
-        "value_head.linear.bias",
+        "baseline_heads.value_head.linear.weight",
+        "baseline_heads.value_head.linear.bias",
     }
 
 
@@ -153,8 +153,8 @@ def test_the_critic_touches_nothing_but_its_own_heads() -> None:
     assert critics[0] is not None
     assert critics[1] is not None
     touched = grads_by_name(aug, critics[0].square().sum() + critics[1].square().sum())
-    assert {name.split(".")[0] for name in touched} == {"critic_heads"}
-    assert {name.split(".")[1] for name in touched} == {"crop", "flip"}
+    assert {name.split(".")[1] for name in touched} == {"critics"}
+    assert {name.split(".")[2] for name in touched} == {"crop", "flip"}
 
 
 @FAST
@@ -167,7 +167,7 @@ def test_a_baseline_learns_to_predict_the_loss(baseline: Baseline) -> None:
     x[:4, :, :, :8] += 0.9
     x[4:, :, :, 8:] += 0.9
     losses = torch.tensor([3.0] * 4 + [1.0] * 4)
-    heads = [p for name, p in aug.named_parameters() if name.startswith(("value", "critic"))]
+    heads = list(aug.baseline_heads.parameters())
     optimizer = torch.optim.Adam(heads, lr=0.01)
     for _ in range(100):
         batch = aug(x)

@@ -8,7 +8,14 @@ from instaaug.augmentation.settings import Estimator, Settings
 from instaaug.errors import ArgumentError, PathwiseGradientError, ShapeError
 from instaaug.shapes import Images, check_finite, check_images
 
-__all__ = ["check_call", "check_estimator", "check_inputs", "checked_classes", "checked_losses"]
+__all__ = [
+    "check_baseline",
+    "check_call",
+    "check_estimator",
+    "check_inputs",
+    "checked_classes",
+    "checked_losses",
+]
 
 
 def check_inputs(x: Images, *, channels: int) -> None:
@@ -77,6 +84,17 @@ def check_estimator(
         raise ArgumentError(
             '`estimator="exact"` cannot try every place of a box that moves: got jitter=True. '
             'Use jitter=False, or estimator="auto".'
+        )
+
+
+def check_baseline(settings: Settings, *, any_finite: bool) -> None:
+    """Raise if a baseline that predicts from the input has none, or no samples to predict."""
+    has_input = settings.conditioning == "input" and settings.estimator != "exact"
+    if settings.baseline in ("value", "critic") and any_finite and not has_input:
+        raise ArgumentError(
+            f'`baseline="{settings.baseline}"` needs a network that reads the input, and samples: '
+            f'got conditioning="{settings.conditioning}" and estimator="{settings.estimator}". '
+            'Choose "batch".'
         )
 
 

@@ -10,6 +10,7 @@ from typing_extensions import override
 from instaaug.augmentation import checks, weights_file
 from instaaug.augmentation.at_test_time import Merge, Select, TestTimeAugmentation
 from instaaug.augmentation.augmenter import Augmenter
+from instaaug.augmentation.baseline_heads import BaselineHeads
 from instaaug.augmentation.batch import AugmentedBatch
 from instaaug.augmentation.describe import describe
 from instaaug.augmentation.settings import Estimator, Settings, as_composition
@@ -30,9 +31,7 @@ from instaaug.objectives import (
 from instaaug.parameterizations import (
     Conditioning,
     CropGrid,
-    Family,
     InvarianceModule,
-    PooledHead,
     make_family,
 )
 from instaaug.shapes import Images, Maps
@@ -181,31 +180,9 @@ class InstaAug(Augmenter):
         self.band = EntropyBand(
             list(self.limits.values()), rule=settings.rule, weight=settings.weight
         )
-        self._add_baseline_heads(families)
-
-    def _add_baseline_heads(self, families: Mapping[str, Family]) -> None:
-        self.value_head: nn.Module | None = None
-        self.critic_heads: nn.ModuleDict | None = None
-        baseline = self.settings.baseline
-        if baseline not in ("value", "critic") or not self.finite:
-            return
-        if self.settings.conditioning != "input" or self.settings.estimator == "exact":
-            raise ArgumentError(
-                f'`baseline="{baseline}"` needs a network that reads the input, and samples: got '
-                f'conditioning="{self.settings.conditioning}" and estimator='
-                f'"{self.settings.estimator}". Choose "batch".'
-            )
-        if baseline == "value":
-            self.value_head = PooledHead(self.phi.channels, torch.zeros(1))
-        else:
-            self.critic_heads = nn.ModuleDict(
-                {
-                    _module_name(name): self.phi.make_input_head(
-                        name, torch.zeros(families[name].n_raw)
-                    )
-                    for name in self.finite
-                }
-            )
+        checks.check_baseline(settings, any_finite=bool(self.finite))
+        n_choices = {name: families[name].n_raw for name in self.finite}
+        self.baseline_heads = BaselineHeads(self.phi, settings.baseline, n_choices)
 
     def distribution(self, x: Images, targets: Tensor | None = None) -> Joint:
         """p(θ | x) for every input, for inspection: entropies, probabilities, samples."""
@@ -238,7 +215,7 @@ class InstaAug(Augmenter):
             log_prob=joint.log_prob(tuple(s.detach() for s in samples)),
             entropy=joint.entropies(),
             score_factors=self._score_factors(joint, samples, maps),
-            value=self._value(maps, len(x)),
+            value=self.baseline_heads.value(maps, len(x)),
             exhaustive=exact,
         )
 
@@ -246,20 +223,14 @@ class InstaAug(Augmenter):
         self, joint: Joint, samples: Samples, maps: Sequence[Maps]
     ) -> tuple[ScoreFactor, ...]:
         drawn = dict(zip(joint.factors, samples, strict=True))
-        detached = [m.detach() for m in maps]
-        factors = []
-        for name, factor in joint.finite().items():
-            critic = None
-            if self.critic_heads is not None:
-                head = self.critic_heads[_module_name(name)]
-                critic = head(detached, None, len(factor.logits)).float()
-            factors.append(ScoreFactor(factor.logits, factor.index(drawn[name]), critic))
-        return tuple(factors)
-
-    def _value(self, maps: Sequence[Maps], batch: int) -> Tensor | None:
-        if self.value_head is None:
-            return None
-        return self.value_head([m.detach() for m in maps], None, batch).float().squeeze(-1)
+        return tuple(
+            ScoreFactor(
+                factor.logits,
+                factor.index(drawn[name]),
+                self.baseline_heads.critic(name, maps, len(factor.logits)),
+            )
+            for name, factor in joint.finite().items()
+        )
 
     @override
     def objective(self, losses: Tensor, batch: AugmentedBatch) -> Tensor:
@@ -342,7 +313,3 @@ def _every_choice(joint: Joint) -> Samples:
     (factor,) = joint.finite().values()
     batch, k = factor.logits.shape
     return (torch.arange(k, device=factor.logits.device)[:, None].expand(k, batch),)
-
-
-def _module_name(factor_name: str) -> str:
-    return factor_name.replace(".", "_")
