@@ -38,7 +38,7 @@ types: $(STAMP)  ## Mypy, strict
 format: $(STAMP)  ## Rewrite files in house style
 	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
-bench: $(STAMP)  ## The budgets, measured (about fifteen minutes; nothing else should run)
+bench: $(STAMP)  ## The budgets, measured (about half an hour; nothing else should run)
 	$(BIN)/python -m benchmarks.run
 
 clean:  ## Remove what can be made again

@@ -5,11 +5,12 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import at_test_time, color, startup, training_step, variance, warp
+from benchmarks import at_test_time, color, rotation, startup, training_step, variance, warp
 from benchmarks.record import Row
 
 __all__ = ["main"]
 
+PRINTING = {"variance": variance, "rotation": rotation}
 TIMED = {m.__name__.split(".")[-1]: m for m in (warp, color, startup, at_test_time, training_step)}
 
 
@@ -30,9 +31,9 @@ def show(title: str, rows: list[Row]) -> None:
 
 
 def main(names: list[str]) -> None:
-    for name in names or [*TIMED, "variance"]:
-        if name == "variance":
-            variance.main()
+    for name in names or [*TIMED, *PRINTING]:
+        if name in PRINTING:
+            PRINTING[name].main()
             continue
         for title, rows in TIMED[name].main().items():
             show(title, rows)

@@ -1,6 +1,7 @@
 """What does learning the augmentation cost in a training step?"""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch.nn import functional as F
@@ -40,7 +41,10 @@ def fixed_step(width: float, *, crops: bool) -> Callable[[], None]:
 def learned_step(width: float, transform: T.Transform) -> Callable[[], None]:
     model, x, y = setting(width)
     aug = InstaAug(transform)
-    groups = [{"params": model.parameters()}, {"params": aug.parameters(), "lr": 1e-4}]
+    groups: list[dict[str, Any]] = [
+        {"params": model.parameters()},
+        {"params": aug.parameters(), "lr": 1e-4},
+    ]
     optimizer = torch.optim.SGD(groups, lr=1e-3, momentum=0.9)
 
     def step() -> None:
