@@ -78,8 +78,14 @@ def seconds_of(run: Callable[[], object], repeats: int) -> float:
     return (time.perf_counter() - start) / repeats
 
 
-def save(question: str, tables: Mapping[str, list[Row]], **settings: Any) -> Path:
-    """Write the rows with all that is needed to judge them."""
+def save(
+    question: str,
+    tables: Mapping[str, list[Row]],
+    *,
+    findings: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Path:
+    """Write rows, and findings that are no times, with all that is needed to judge them."""
     record = {
         "question": question,
         "settings": settings,
@@ -88,6 +94,7 @@ def save(question: str, tables: Mapping[str, list[Row]], **settings: Any) -> Pat
             title: [{**asdict(row), "verdict": row.verdict} for row in rows]
             for title, rows in tables.items()
         },
+        "findings": dict(findings or {}),
     }
     path = RESULTS / f"{question}.json"
     path.write_text(json.dumps(record, indent=1) + "\n")
@@ -96,7 +103,7 @@ def save(question: str, tables: Mapping[str, list[Row]], **settings: Any) -> Pat
 
 def environment() -> dict[str, str | int]:
     commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"],  # noqa: S607
+        ["git", "describe", "--always", "--dirty"],  # noqa: S607
         capture_output=True, text=True, check=False, cwd=Path(__file__).parent,
     ).stdout.strip()  # fmt: skip
     return {
@@ -110,7 +117,7 @@ def environment() -> dict[str, str | int]:
 
 def problems(record: Mapping[str, Any]) -> list[str]:
     """What is wrong with a result file, in words; empty if it keeps to the schema."""
-    needed = ("question", "settings", "environment", "tables")
+    needed = ("question", "settings", "environment", "tables", "findings")
     found = [f"lacks {key!r}" for key in needed if key not in record]
     about = record.get("environment", {})
     needed = ("commit", "python", "torch", "threads")

@@ -1,12 +1,11 @@
 """Does InstaAug find the ideal rotations? Five seeds, our sprites and the original ones."""
 
-import json
 from pathlib import Path
 from statistics import mean
 
 import torch
 
-from benchmarks.record import RESULTS, environment
+from benchmarks.record import save
 from instaaug.data import load_mario_iggy
 from instaaug.experiments.rotation import learn_rotations
 from instaaug.parameterizations import Conditioning
@@ -37,12 +36,5 @@ def main() -> list[dict[str, object]]:
                 f"  {max(r.cpu_seconds for r in results):.0f} CPU-seconds at most",
                 flush=True,
             )
-    record = {
-        "question": "rotation",
-        "settings": {"seeds": len(SEEDS)},
-        "environment": environment(),
-        "tables": {},
-        "runs": runs,
-    }
-    (RESULTS / "rotation.json").write_text(json.dumps(record, indent=1) + "\n")
+    save("rotation", {}, findings={"runs": runs}, seeds=len(SEEDS))
     return runs

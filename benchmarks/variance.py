@@ -5,11 +5,9 @@ between boxes, as they do in training. The variance of one draw per input is est
 no times are taken here.
 """
 
-import json
-
 import torch
 
-from benchmarks.record import RESULTS, environment
+from benchmarks.record import save
 from instaaug.objectives import ScoreFactor, score_risk
 from instaaug.objectives.estimators import Baseline
 
@@ -47,12 +45,6 @@ def main() -> dict[str, float]:
     print(f"\nvariance of the gradient per forward pass, {INPUTS} inputs, {BOXES} boxes")
     for name, variance in variances.items():
         print(f"  {name:14} {variance:.3e}   {variance / variances['none']:6.3f} of none")
-    record = {
-        "question": "variance",
-        "settings": {"inputs": INPUTS, "boxes": BOXES, "draws": DRAWS, "seed": 0},
-        "environment": environment(),
-        "tables": {},
-        "variances": variances,
-    }
-    (RESULTS / "variance.json").write_text(json.dumps(record, indent=1) + "\n")
+    settings = {"inputs": INPUTS, "boxes": BOXES, "draws": DRAWS, "seed": 0}
+    save("variance", {}, findings={"variances": variances}, **settings)
     return variances

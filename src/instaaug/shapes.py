@@ -13,6 +13,7 @@ __all__ = [
     "Rows",
     "Scalars",
     "Theta",
+    "at_least_float32",
     "check_finite",
     "check_images",
 ]
@@ -24,6 +25,11 @@ Rows = Float[Tensor, "batch columns"]
 Scalars = Float[Tensor, " batch"]
 Theta = Float[Tensor, "*rows_and_columns"]
 """θ as a caller hands it in, its shape not yet checked: our own message comes first."""
+
+
+def at_least_float32(value: Tensor) -> Tensor:
+    """``value`` in its own precision if that suffices for parameters, else in float32."""
+    return value if value.dtype == torch.float64 else value.float()
 
 
 def check_images(x: Tensor, *, channels: int | None = None) -> None:
@@ -53,15 +59,17 @@ def check_images(x: Tensor, *, channels: int | None = None) -> None:
 def check_finite(value: Tensor, *, name: str, advice: str) -> None:
     """Raise if ``value`` holds a NaN or an infinity.
 
-    One sum tells: both propagate. On an accelerator the check is queued on the device, so that
-    the host does not wait; inside a compiled graph it is left out.
+    On a processor one sum tells, for both propagate. On an accelerator the check is queued on the
+    device, so that the host does not wait; inside a compiled graph it is left out.
     """
     if torch.compiler.is_compiling():
         return
-    finite = torch.isfinite(value.detach().float().sum())
     if value.device.type != "cpu":
-        torch._assert_async(finite)  # noqa: SLF001
-    elif not finite and (bad := int((~torch.isfinite(value)).sum())):  # else the sum overflowed
+        words = f"`{name}` must be finite: got NaN or infinite values. {advice}"
+        torch._assert_async(torch.isfinite(value).all(), words)  # noqa: SLF001
+        return
+    finite = torch.isfinite(value.detach().float().sum())
+    if not finite and (bad := int((~torch.isfinite(value)).sum())):  # else the sum overflowed
         raise NonFiniteError(
             f"`{name}` must be finite: got {bad} NaN or infinite values of {value.numel()}. "
             f"{advice}"

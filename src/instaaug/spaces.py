@@ -135,7 +135,8 @@ def check_levels(levels: Sequence[Level]) -> None:
     if not levels:
         raise ArgumentError("`levels` must hold at least one box: got none. Try ((1.0, 1),).")
     for size, n in levels:
-        if not 0.0 < size <= 1.0 or n < 1 or n % 1:
+        whole: object = n
+        if not 0.0 < size <= 1.0 or not isinstance(whole, int) or whole < 1:
             raise ArgumentError(
                 f"`levels` must be pairs of a size in (0, 1] and a whole number n ≥ 1: "
                 f"got ({size}, {n}). (0.5, 4) means 4 × 4 boxes of half the image side."

@@ -118,9 +118,9 @@ class NotAList(nn.Module):
         ),
         (
             "brightness",
-            {"mean": [0.5], "std": [0.5]},
+            {"mean": [0.5] * 2, "std": [0.5] * 2},
             ArgumentError,
-            r"`mean` and `std` must have one number per channel, 3 here: got 1 and 1",
+            r"must have one number per channel, 3 here, or one for all: got 2 and 2",
         ),
         (
             "brightness",

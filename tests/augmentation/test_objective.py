@@ -8,6 +8,7 @@ from torch import Tensor
 
 from instaaug import AugmentedBatch, InstaAug
 from instaaug import transforms as T
+from instaaug.errors import InstaAugWarning
 from instaaug.objectives import Baseline, Rule
 from tests.support.models import images
 from tests.support.unhooked import unhooked
@@ -225,7 +226,8 @@ def test_the_new_weight_is_used_at_once() -> None:
 
 def test_evaluation_does_not_move_the_weight() -> None:
     aug, batch = outside_of_its_band()
-    aug.eval().objective(torch.ones(4), batch)
+    with pytest.warns(InstaAugWarning, match=r"λ does not move. Call aug.train\(\) before"):
+        aug.eval().objective(torch.ones(4), batch)
     assert aug.band.weight == pytest.approx(0.1)
 
 

@@ -10,7 +10,7 @@ from instaaug import InstaAug
 from instaaug import transforms as T
 
 LOCAL = T.LocalNoise(levels=((0.5, 4),))
-ALL_KINDS = [T.Crop(), T.Rotation(), T.Shear(), T.ColorJitter(), T.Brightness(), LOCAL]
+ALL_KINDS = [LOCAL, T.Crop(), T.Rotation(), T.Shear(), T.ColorJitter(), T.Brightness()]
 
 
 class Counter(TorchDispatchMode):

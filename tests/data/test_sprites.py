@@ -88,6 +88,12 @@ def test_a_file_without_the_sprites_is_named(tmp_path: Path) -> None:
         load_mario_iggy(tmp_path / "images.npz")
 
 
+def test_a_file_that_is_no_archive_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "images.npz").write_text("hello")
+    with pytest.raises(ArgumentError, match="`path` must be a NumPy archive"):
+        load_mario_iggy(tmp_path / "images.npz")
+
+
 @pytest.mark.parametrize("size", [0, 8, 33])
 def test_odd_sizes_are_refused(size: int) -> None:
     with pytest.raises(ArgumentError, match="`size` must be a multiple of 16"):

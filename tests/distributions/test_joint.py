@@ -130,6 +130,8 @@ def test_a_spread_of_two_intervals_is_not_a_diagonal(n: int) -> None:
     assert abs(float(correlation)) < 0.5
 
 
-def test_a_spread_keeps_the_most_probable_row_first() -> None:
-    joint = Joint({"turn": unit(), "flip": joint_of()["flip"]})
-    assert joint.spread(4)[1].tolist() == [0, 1, 0, 1]
+def test_a_spread_keeps_the_most_probable_row_of_a_large_table_first() -> None:
+    logits = torch.tensor([0.0, 3.0, 1.0, 2.0, -1.0])
+    table = CategoricalTheta(logits, torch.arange(5.0)[:, None])
+    joint = Joint({"turn": unit(), "table": table})
+    assert joint.spread(4)[1].tolist() == [1, 3, 2, 0]

@@ -127,11 +127,24 @@ def test_what_update_returns_does_not_change_later() -> None:
 def test_the_state_dict_holds_all_that_the_controller_knows(rule: Rule) -> None:
     band = EntropyBand([(1.0, 2.0), (0.0, 1.0)], rule=rule)
     band.update(torch.tensor([0.3, 4.0]))
-    other = EntropyBand([(5.0, 6.0), (5.0, 6.0)], rule=rule)
+    other = EntropyBand([(1.0, 2.0), (0.0, 1.0)], rule=rule, weight=0.7)
     other.load_state_dict(copy.deepcopy(band.state_dict()))
     for entropy in (torch.tensor([0.3, 4.0]), torch.tensor([1.5, 0.5])):
         assert torch.equal(band.update(entropy), other.update(entropy))
     assert not list(band.parameters())
+
+
+def test_loading_a_state_does_not_undo_the_limits_that_were_given() -> None:
+    band = EntropyBand([(4.0, 4.5)])
+    band.load_state_dict(EntropyBand([(3.0, 3.5)]).state_dict())
+    assert (float(band.low), float(band.high)) == (4.0, 4.5)
+
+
+def test_in_half_precision_the_controller_keeps_counting() -> None:
+    band = EntropyBand([(1.0, 2.0)]).bfloat16()
+    for _ in range(100):
+        band.update(torch.tensor([0.9], dtype=torch.bfloat16))
+    assert float(band.memory) == pytest.approx(0.1 + 100 * 0.002 * 0.1, abs=1e-3)
 
 
 # --- in closed loop -----------------------------------------------------------------------------

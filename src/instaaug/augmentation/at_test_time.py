@@ -1,5 +1,6 @@
 """Test-time augmentation: predict from several samples of every input."""
 
+import warnings
 from math import log
 from typing import TYPE_CHECKING, Literal
 
@@ -8,7 +9,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor, nn
 from typing_extensions import override
 
-from instaaug.errors import ArgumentError, ShapeError, UnknownNameError
+from instaaug.errors import ArgumentError, InstaAugWarning, ShapeError, UnknownNameError
 from instaaug.shapes import Images
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ __all__ = ["Merge", "Select", "TestTimeAugmentation"]
 Merge = Literal["logit", "probability"]
 Select = Literal["sample", "top"]
 CHUNK_ON_CPU = 32
+MODE_DEPENDENT = (nn.BatchNorm1d, nn.BatchNorm2d, nn.SyncBatchNorm, nn.Dropout, nn.Dropout2d)
 
 
 class TestTimeAugmentation(nn.Module):
@@ -78,6 +80,7 @@ class TestTimeAugmentation(nn.Module):
 
     @override
     def forward(self, x: Images, generator: Generator | None = None) -> Tensor:
+        self._warn_of_training()
         theta = self.samples(x, generator)
         chunk = self.chunk_size or (
             CHUNK_ON_CPU if x.device.type == "cpu" else theta[..., 0].numel()
@@ -88,6 +91,16 @@ class TestTimeAugmentation(nn.Module):
                 for start in range(0, len(x), chunk)
             ]
         )
+
+    def _warn_of_training(self) -> None:
+        layers = (m for m in self.model.modules() if isinstance(m, MODE_DEPENDENT))
+        if not torch.compiler.is_compiling() and any(m.training for m in layers):
+            warnings.warn(
+                "The model predicts in training mode: its BatchNorm learns from test data, or its "
+                "dropout is on. Call predictor.eval() first.",
+                InstaAugWarning,
+                stacklevel=3,
+            )
 
     def _mean_output(self, x: Images, theta: Float[Tensor, "n batch d"], chunk: int) -> Tensor:
         at_once = max(1, chunk // len(x))

@@ -1,11 +1,13 @@
 """What a caller can get wrong, said at the door."""
 
+import warnings
+
 import torch
 from torch import Tensor
 
 from instaaug.augmentation.batch import AugmentedBatch
 from instaaug.augmentation.settings import Estimator, Settings
-from instaaug.errors import ArgumentError, PathwiseGradientError, ShapeError
+from instaaug.errors import ArgumentError, InstaAugWarning, PathwiseGradientError, ShapeError
 from instaaug.shapes import Images, check_finite, check_images
 
 __all__ = [
@@ -15,13 +17,34 @@ __all__ = [
     "check_inputs",
     "checked_classes",
     "checked_losses",
+    "warn_of_evaluation",
+    "warn_of_range",
 ]
+
+RANGE_TOLERANCE = 1e-3  # rounding is no reason to speak
 
 
 def check_inputs(x: Images, *, channels: int) -> None:
     """Raise unless ``x`` is a finite, non-empty batch of images with these channels."""
     check_images(x, channels=channels)
     check_finite(x, name="x", advice="Look for divisions by zero in the input pipeline.")
+
+
+def warn_of_range(x: Images, settings: Settings) -> None:
+    """Warn if colors are to change and ``x`` looks normalized, where looking costs no waiting."""
+    transform = settings.transform
+    if transform.mean is not None or not any(t.needs_unit_range for t in transform.transforms):
+        return
+    if x.device.type != "cpu" or torch.compiler.is_compiling():
+        return
+    low, high = (float(end) for end in x.detach().aminmax())
+    if low < -RANGE_TOLERANCE or high > 1 + RANGE_TOLERANCE:
+        warnings.warn(
+            f"Color transforms need images in [0, 1]: got values from {low:.3g} to {high:.3g}, "
+            "which are clipped. For normalized images give InstaAug their mean= and std=.",
+            InstaAugWarning,
+            stacklevel=5,
+        )
 
 
 def check_call(n_inputs: int, *, n_samples: int, targets: Tensor | None, exact: bool) -> None:
@@ -49,7 +72,7 @@ def checked_classes(targets: Tensor | None, settings: Settings) -> Tensor | None
             f"{targets.dtype} of shape {tuple(targets.shape)}."
         )
     if torch.compiler.is_compiling():  # looking at values would break the graph
-        return targets
+        return targets.long()
     low, high = (int(end) for end in targets.aminmax())
     if low < 0 or high >= settings.n_classes:
         raise ArgumentError(
@@ -57,7 +80,7 @@ def checked_classes(targets: Tensor | None, settings: Settings) -> Tensor | None
             f"{settings.n_classes} classes: got labels from {low} to {high}. Drop such inputs, or "
             "build the augmenter with more n_classes."
         )
-    return targets
+    return targets.long()
 
 
 def check_estimator(
@@ -87,6 +110,17 @@ def check_estimator(
         )
 
 
+def warn_of_evaluation(*, training: bool) -> None:
+    """Warn if an objective is to be minimized in evaluation mode, where λ rests."""
+    if not training and torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        warnings.warn(
+            "The objective was computed with gradients in evaluation mode, where λ does not move. "
+            "Call aug.train() before training goes on, or use torch.no_grad() to validate.",
+            InstaAugWarning,
+            stacklevel=3,
+        )
+
+
 def check_baseline(settings: Settings, *, any_finite: bool) -> None:
     """Raise if a baseline that predicts from the input has none, or no samples to predict."""
     has_input = settings.conditioning == "input" and settings.estimator != "exact"
@@ -113,10 +147,8 @@ def checked_losses(losses: Tensor, batch: AugmentedBatch) -> Tensor:
             f"{tuple(losses.shape)}. Average over all other axes first, and repeat the targets "
             "for every sample (batch.targets does)."
         )
-    check_finite(
-        losses,
-        name="losses",
-        advice="Lower the learning rate, or look for the input that causes it.",
-    )
+    if losses.device.type == "cpu":  # elsewhere a gradient scaler may be there to skip the step
+        advice = "Lower the learning rate, or look for the input that causes it."
+        check_finite(losses, name="losses", advice=advice)
     losses = losses if losses.dtype == torch.float64 else losses.float()
     return losses.reshape(batch.n_samples, batch.batch_size)

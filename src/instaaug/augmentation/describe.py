@@ -33,12 +33,11 @@ def describe(
     if phi.network is not None:
         count = sum(p.numel() for p in phi.parameters())
         how += f" with {settings.network} ({count:,} parameters)"
-    finite = any(family.is_finite for family in phi.families)
+    kinds = {family.is_finite for family in phi.families}
     exact = settings.estimator == "exact"
-    gradient = "exact gradient" if exact else f"score function with {settings.baseline} baseline"
-    lines.append(
-        f"{how}, {gradient if finite else 'pathwise gradient'}, λ by the {band.rule} rule"
-    )
+    score = "exact gradient" if exact else f"score function with {settings.baseline} baseline"
+    gradients = [score] * (True in kinds) + ["pathwise gradient"] * (False in kinds)
+    lines.append(f"{how}, {' and '.join(gradients)}, λ by the {band.rule} rule")
     return "\n".join(lines)
 
 

@@ -199,6 +199,7 @@ class InstaAug(Augmenter):
     ) -> AugmentedBatch:
         exact = self.settings.estimator == "exact" and self.training
         checks.check_inputs(x, channels=self.settings.in_channels)
+        checks.warn_of_range(x, self.settings)
         checks.check_call(len(x), n_samples=n_samples, targets=targets, exact=exact)
         classes = checks.checked_classes(targets, self.settings)
         maps = self.phi.features(x)
@@ -236,6 +237,7 @@ class InstaAug(Augmenter):
     def objective(self, losses: Tensor, batch: AugmentedBatch) -> Tensor:
         """Mean loss plus score-function term minus λ times the entropy; moves λ in training."""
         losses = checks.checked_losses(losses, batch)
+        checks.warn_of_evaluation(training=self.training)
         if batch.exhaustive:
             risk = exact_risk(losses, batch.score_factors[0].log_probs)
         else:

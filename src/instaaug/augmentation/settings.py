@@ -1,25 +1,33 @@
 """Every choice that makes an augmenter, checked once, and ready for JSON."""
 
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args
 
-from instaaug.errors import ArgumentError, UnknownNameError
+from instaaug.errors import ArgumentError, InstaAugWarning, UnknownNameError
 from instaaug.functional.warp import Padding
 from instaaug.objectives import Band, Baseline, Rule
 from instaaug.parameterizations import Conditioning, CropGrid
-from instaaug.transforms import TRANSFORMS, Composition, Transform, from_config
+from instaaug.spaces import Boxes
+from instaaug.transforms import (
+    TRANSFORMS,
+    Composition,
+    GeometricTransform,
+    Transform,
+    from_config,
+)
 
 __all__ = ["Estimator", "Settings", "as_composition"]
 
 Estimator = Literal["auto", "pathwise", "score", "exact"]
 Bands = Band | Mapping[str, Band] | None
 
-CHOICES: Mapping[str, tuple[str, ...]] = {
-    "conditioning": ("input", "none", "class"),
-    "estimator": ("auto", "pathwise", "score", "exact"),
-    "baseline": ("none", "batch", "value", "rloo", "critic"),
-    "padding": ("zeros", "border", "reflection"),
+CHOICES: Mapping[str, Any] = {
+    "conditioning": Conditioning,
+    "estimator": Estimator,
+    "baseline": Baseline,
+    "padding": Padding,
 }
 
 
@@ -43,25 +51,48 @@ class Settings:
     padding: Padding = "zeros"
 
     def __post_init__(self) -> None:
-        for name, known in CHOICES.items():
-            if getattr(self, name) not in known:
-                raise UnknownNameError(name, str(getattr(self, name)), known)
+        for name, literal in CHOICES.items():
+            if getattr(self, name) not in get_args(literal):
+                raise UnknownNameError(name, str(getattr(self, name)), get_args(literal))
         if self.in_channels < 1:
             raise ArgumentError(f"`in_channels` must be at least 1: got {self.in_channels}.")
         if not 0 < self.width <= 64:
             raise ArgumentError(
                 f"`width` must lie in (0, 64]: got {self.width}. 1 is the network as published."
             )
+        for name in ("entropy", "diversity"):
+            object.__setattr__(self, name, _plain_band(getattr(self, name)))
         self._check_normalization()
+        self._check_boxes()
+
+    def _check_boxes(self) -> None:
+        has_boxes = [
+            any(isinstance(s, Boxes) for s in t.spaces.values()) for t in self.transform.transforms
+        ]
+        if self.grid is not None and not any(has_boxes):
+            raise ArgumentError(
+                "`grid` is of no use: no transform chooses a box. Add a Crop, or leave it out."
+            )
+        moved = False
+        for transform, boxed in zip(self.transform.transforms, has_boxes, strict=True):
+            if boxed and moved:
+                warnings.warn(
+                    f"φ chooses the box of {transform.name} on the input, but a geometric "
+                    "transform comes before it and moves what lies there. Put transforms with "
+                    "boxes first.",
+                    InstaAugWarning,
+                    stacklevel=4,
+                )
+            moved = moved or isinstance(transform, GeometricTransform)
 
     def _check_normalization(self) -> None:
         mean, std = self.transform.mean, self.transform.std
         if mean is None or std is None:
             return
-        if {len(mean), len(std)} != {self.in_channels}:
+        if not {len(mean), len(std)} <= {1, self.in_channels}:
             raise ArgumentError(
-                f"`mean` and `std` must have one number per channel, {self.in_channels} here: got "
-                f"{len(mean)} and {len(std)}."
+                f"`mean` and `std` must have one number per channel, {self.in_channels} here, or "
+                f"one for all: got {len(mean)} and {len(std)}."
             )
         if not min(std) > 0:
             raise ArgumentError(f"`std` must be positive: got {std}.")
@@ -81,10 +112,9 @@ class Settings:
             [from_config(c) for c in parts["transforms"]], mean=parts["mean"], std=parts["std"]
         )
         rest = {key: value for key, value in config.items() if key not in ("transform", "grid")}
-        for key in ("entropy", "diversity"):
-            rest[key] = _band_tuples(rest[key])
+        rest |= {key: _plain_band(rest[key]) for key in ("entropy", "diversity")}
         grid = None if config["grid"] is None else CropGrid.from_config(config["grid"])
-        return replace(cls(transform=transform, grid=grid), **rest)
+        return cls(transform=transform, grid=grid, **rest)
 
 
 def as_composition(
@@ -98,9 +128,15 @@ def as_composition(
         if mean is None and std is None:
             mean, std = transforms.mean, transforms.std
         transforms = transforms.transforms
-    if isinstance(transforms, Transform | str):
+    if isinstance(transforms, Transform | str | type):
         transforms = [transforms]
     parts = tuple(TRANSFORMS[t]() if isinstance(t, str) else t for t in transforms)
+    for part in parts:
+        if not isinstance(part, Transform):
+            raise ArgumentError(
+                f"`transforms` must be transforms or their names: got {part!r}. "
+                "A class needs brackets: Crop()."
+            )
     return Composition(
         parts,
         mean=None if mean is None else tuple(float(m) for m in mean),
@@ -108,7 +144,8 @@ def as_composition(
     )
 
 
-def _band_tuples(band: Any) -> Any:
+def _plain_band(band: Any) -> Any:
+    """Bands as tuples of Python numbers, whatever library or file they come from."""
     if isinstance(band, Mapping):
-        return {name: tuple(pair) for name, pair in band.items()}
-    return None if band is None else tuple(band)
+        return {name: _plain_band(pair) for name, pair in band.items()}
+    return tuple(float(end) for end in band) if isinstance(band, list | tuple) else band

@@ -35,7 +35,9 @@ T = TypeVar("T")
 def write(path: Path, tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> None:
     """Write aside, then rename: a reader never sees half a file."""
     metadata = {"format": FORMAT, "settings": json.dumps(config)}
-    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    contiguous = {
+        name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()
+    }
     aside = path.with_name(f".{path.name}.part")
     try:
         aside.write_bytes(save(contiguous, metadata))

@@ -47,5 +47,7 @@ def main() -> None:
     try:
         app()
     except (InstaAugError, FileNotFoundError) as error:
-        Console(stderr=True, highlight=False).print(f"[bold red]error:[/] {error}", soft_wrap=True)
+        console = Console(stderr=True, highlight=False, soft_wrap=True)
+        console.print("error:", style="bold red", end=" ")
+        console.print(str(error), markup=False)
         sys.exit(2)

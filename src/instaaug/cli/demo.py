@@ -13,6 +13,7 @@ from instaaug.data import load_mario_iggy
 from instaaug.experiments.rotation import RotationResult, RotationSettings, learn_rotations
 from instaaug.parameterizations import Conditioning
 from instaaug.report.rotation import ArcPanel, draw_rotation_arcs
+from instaaug.report.theme import figure
 
 __all__ = ["run_demo"]
 
@@ -23,6 +24,8 @@ N_SHOWN = 6
 def run_demo(out: Path, *, seed: int, n_steps: int, sprites: Path | None) -> None:
     """Train, print, draw; ``out`` receives the figure and ``results.json``."""
     console = Console()
+    with figure(1.0, 1.0):  # says at once, not after minutes, that plotting is not installed
+        pass
     torch.set_num_threads(1)  # these models are so small that a second thread mostly waits
     images = None if sprites is None else load_mario_iggy(sprites)
     settings = RotationSettings(n_steps=n_steps)

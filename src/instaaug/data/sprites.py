@@ -96,7 +96,13 @@ def load_mario_iggy(path: str | Path) -> Float[Tensor, "2 3 32 32"]:
             f"There is no file {str(path)!r}. The original `images.npz` is part of Augerino's "
             "public code (g-benton/learning-invariances); the built-in sprites need no file."
         )
-    with np.load(path, allow_pickle=False) as file:
+    try:
+        file = np.load(path, allow_pickle=False)
+    except (ValueError, OSError) as error:
+        raise ArgumentError(
+            f"`path` must be a NumPy archive: {str(path)!r} cannot be read as one."
+        ) from error
+    with file:
         missing = {"mario", "iggy"} - set(file.files)
         if missing:
             raise ArgumentError(

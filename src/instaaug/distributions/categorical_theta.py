@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from instaaug.distributions.theta import FiniteTheta, SampleShape
 from instaaug.errors import ShapeError
-from instaaug.functional.probability import gumbel_top_k
+from instaaug.functional.probability import gumbel_top_k, systematic_choice
 
 __all__ = ["CategoricalTheta"]
 
@@ -88,20 +88,24 @@ class CategoricalTheta(FiniteTheta):
     ) -> Int[Tensor, " n *batch"]:
         if replace:
             return self.sample((n,), generator=generator)
-        k = self.logits.shape[-1]
-        log_probs = self.logits.detach()
-        rounds = [
-            gumbel_top_k(log_probs, min(k, n - start), generator=generator)
-            for start in range(0, n, k)
-        ]
-        return torch.cat(rounds)
+        if n < self.logits.shape[-1]:
+            return gumbel_top_k(self.logits.detach(), n, generator=generator)
+        offset = self._random(1, generator)
+        order = self._random(n, generator).argsort(dim=-1).movedim(-1, 0)
+        return systematic_choice(self.probs.detach(), offset, n).gather(0, order)
+
+    def _random(self, n: int, generator: Generator | None) -> Float[Tensor, "*batch n"]:
+        like = self.logits
+        return torch.rand(
+            (*self.batch_shape, n), generator=generator, device=like.device, dtype=like.dtype
+        )
 
     @override
     def spread(self, n: int) -> Int[Tensor, " n *batch"]:
-        """The ``n`` most probable rows, again from the top once all were used."""
-        k = self.logits.shape[-1]
-        top = self.logits.topk(min(n, k), dim=-1).indices.movedim(-1, 0)
-        return top[torch.arange(n, device=top.device) % len(top)]
+        """The ``n`` most probable rows; from n = K on, each as often as its probability says."""
+        if n < self.logits.shape[-1]:
+            return self.logits.topk(n, dim=-1).indices.movedim(-1, 0)
+        return systematic_choice(self.probs, torch.full_like(self.logits[..., :1], 0.5), n)
 
     @override
     def log_prob(self, value: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

@@ -83,11 +83,11 @@ class JitteredBoxes(FiniteTheta):
 
     @override
     def spread(self, n: int) -> Float[Tensor, "n *batch 3"]:
-        """The most probable boxes in place; a box that comes again is moved within its cell."""
+        """The most probable boxes in place; from n = K on they repeat, and move in their cells."""
         index = self._choice.spread(n)
-        k = self.logits.shape[-1]
         shift = quasi_random(n, 2, like=self.logits) - 0.5
-        shift[:k] = 0.0
+        if n < self.logits.shape[-1]:
+            shift = torch.zeros_like(shift)
         shift = shift.view(n, *[1] * len(self.batch_shape), 2).expand(*index.shape, 2)
         return torch.cat([index[..., None].to(shift.dtype), shift], dim=-1)
 

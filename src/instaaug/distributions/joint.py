@@ -71,12 +71,12 @@ class Joint:
     def spread(self, n: int) -> Samples:
         """``n`` representative values of every factor.
 
-        The most probable rows of a table stay in order. Intervals are shuffled against one
-        another, the same way every time, or their values would rise together along a diagonal.
+        The most probable rows of a large table stay in order. Other factors are shuffled against
+        one another, the same way every time, or their values would rise together.
         """
         orders = quasi_random(n, len(self.factors), like=torch.empty(0)).argsort(dim=0)
         return tuple(
-            f.spread(n) if isinstance(f, FiniteTheta) else f.spread(n)[order]
+            f.spread(n) if _is_ranked(f, n) else f.spread(n)[order]
             for f, order in zip(self.factors.values(), orders.unbind(-1), strict=True)
         )
 
@@ -101,3 +101,7 @@ class Joint:
     def entropy(self) -> Float[Tensor, "*batch"]:
         """Entropy of the joint distribution in nats: the sum over its factors."""
         return self.entropies().sum(dim=-1)
+
+
+def _is_ranked(factor: ThetaDistribution, n: int) -> bool:
+    return isinstance(factor, FiniteTheta) and n < factor.logits.shape[-1]

@@ -45,7 +45,8 @@ class ThetaDistribution(Distribution, ABC):
         Arguments:
             n: How many.
             replace: Whether the same value may come twice. Only a finite set can tell the
-                difference; once it is exhausted, it starts anew.
+                difference. Asked for as many values as it has, or more, it gives each as often as
+                its probability says, to within one.
             generator: Source of randomness.
         """
         del replace

@@ -9,7 +9,7 @@ image that is not square.
 import torch
 from torch import Tensor
 
-from instaaug.shapes import Matrices, Rows, Scalars
+from instaaug.shapes import Matrices, Rows, Scalars, at_least_float32
 
 __all__ = [
     "box_matrix",
@@ -17,6 +17,7 @@ __all__ = [
     "inverse",
     "lie_matrix",
     "perspective_matrix",
+    "product",
     "rotation_matrix",
     "scale_matrix",
     "shear_matrix",
@@ -32,9 +33,14 @@ def from_entries(*entries: Scalars | float) -> Matrices:
     return torch.stack(full, dim=-1).unflatten(-1, (3, 3))
 
 
+def product(first: Matrices, second: Matrices) -> Matrices:
+    """Matrix product as a plain sum: autocast would do ``@`` in low precision."""
+    return (first[..., None] * second[..., None, :, :]).sum(dim=-2)
+
+
 def inverse(matrix: Matrices) -> Matrices:
     """Where the content goes; in float32 at least, for lower precisions have no inverse."""
-    return torch.linalg.inv(matrix if matrix.dtype == torch.float64 else matrix.float())
+    return torch.linalg.inv(at_least_float32(matrix))
 
 
 def to_physical_frame(matrix: Matrices, aspect: float) -> Matrices:

@@ -38,7 +38,8 @@ def move_points(
 ) -> Float[Tensor, "batch n 2"]:
     """Where points of the input land in the output, given the output-to-input ``matrix``."""
     forward = inverse(matrix).to(points.dtype)
-    moved = points @ forward[:, :, :2].mT + forward[:, None, :, 2]
+    turned = (points[..., None, :] * forward[:, None, :, :2]).sum(dim=-1)
+    moved = turned + forward[:, None, :, 2]
     return moved[..., :2] / moved[..., 2:]
 
 

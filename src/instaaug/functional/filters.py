@@ -30,8 +30,9 @@ def gaussian_blur(x: Images, sigma: Float[Tensor, " batch"], *, max_sigma: float
     taps = kernel.repeat_interleave(channels, dim=0)[:, None, None, :]
     lanes = x.reshape(1, batch * channels, height, width)
     lanes = F.pad(lanes, (radius, radius, radius, radius), mode="replicate")
-    lanes = F.conv2d(lanes, taps, groups=batch * channels)
-    lanes = F.conv2d(lanes, taps.mT, groups=batch * channels)
+    with torch.autocast(x.device.type, enabled=False):  # or the identity would be rounded
+        lanes = F.conv2d(lanes, taps, groups=batch * channels)
+        lanes = F.conv2d(lanes, taps.mT, groups=batch * channels)
     return lanes.view(batch, channels, height, width)
 
 

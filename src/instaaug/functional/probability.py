@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-__all__ = ["gumbel_top_k", "mutual_information", "quasi_random"]
+__all__ = ["gumbel_top_k", "mutual_information", "quasi_random", "systematic_choice"]
 
 
 def gumbel_top_k(
@@ -53,3 +53,21 @@ def quasi_random(n: int, dimensions: int, *, like: Tensor) -> Float[Tensor, "n d
     columns = [(index + 0.5) / n]
     columns += [(0.5 + index * ratio**-d) % 1.0 for d in range(1, dimensions)]
     return torch.stack(columns, dim=-1).to(like.dtype)
+
+
+def systematic_choice(
+    probs: Float[Tensor, "*batch k"], offset: Float[Tensor, "*batch 1"], n: int
+) -> Int[Tensor, " n *batch"]:
+    r"""``n`` indices per row, each as often as its probability says: ⌊n·p⌋ or ⌈n·p⌉ times.
+
+    The points :math:`(i + \text{offset}) / n` go through the inverse cumulative distribution.
+    With a uniform offset every index is drawn n·p times on average.
+
+    Example:
+        >>> systematic_choice(torch.tensor([0.75, 0.25]), torch.tensor([0.5]), 4)
+        tensor([0, 0, 0, 1])
+    """
+    points = (torch.arange(n, device=probs.device) + offset) / n
+    cumulative = probs.cumsum(dim=-1)
+    index = torch.searchsorted(cumulative, points * cumulative[..., -1:], right=True)
+    return index.clamp(max=probs.shape[-1] - 1).movedim(-1, 0)

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from instaaug.functional.exactness import with_exact_rows
-from instaaug.shapes import Images, Matrices
+from instaaug.shapes import Images, Matrices, at_least_float32
 
 __all__ = ["Padding", "pixel_centers", "sampling_grid", "warp"]
 
@@ -73,7 +73,7 @@ def warp(
                 [0., 2.]])
     """
     height, width = x.shape[-2:]
-    wide = x if x.dtype == torch.float64 else x.float()
+    wide = at_least_float32(x)
     matrix = matrix.to(wide.dtype)
     grid = sampling_grid(matrix, height=height, width=width, projective=projective)
     out = F.grid_sample(wide, grid, mode=mode, padding_mode=padding, align_corners=False)

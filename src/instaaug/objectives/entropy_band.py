@@ -1,12 +1,13 @@
 """The entropy band: a weight λ per factor that keeps the mean entropy between two bounds."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import exp, inf, isfinite, log
 from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, distributed, nn
+from typing_extensions import override
 
 from instaaug.errors import ArgumentError, UnknownNameError
 
@@ -80,10 +81,19 @@ class EntropyBand(nn.Module):
         self.proportional, self.integral = proportional, integral
         self.max_weight, self.factor = max_weight, factor
         low, high = ([band[end] for band in limits] for end in (0, 1))
-        self.register_buffer("low", torch.tensor(low, dtype=torch.float32))
-        self.register_buffer("high", torch.tensor(high, dtype=torch.float32))
+        # The limits are settings, not state: loading a state must not undo what the user gave.
+        self.register_buffer("low", torch.tensor(low, dtype=torch.float32), persistent=False)
+        self.register_buffer("high", torch.tensor(high, dtype=torch.float32), persistent=False)
         self.register_buffer("weight", torch.full((len(limits),), weight))
         self.register_buffer("memory", torch.full((len(limits),), weight))
+
+    @override
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "EntropyBand":
+        """Move devices, but keep float32: in half precision the slow integral would not move."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name, buffer in self.named_buffers():
+            setattr(self, name, buffer.float())
+        return self
 
     def violation(self, entropy: Float[Tensor, " f"]) -> Float[Tensor, " f"]:
         """How far below (positive) or above (negative) its band each entropy lies, in nats."""

@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from instaaug.distributions import CategoricalTheta, JitteredBoxes, ThetaDistribution, UniformBox
 from instaaug.parameterizations.crop_grid import CropGrid
+from instaaug.shapes import at_least_float32
 from instaaug.spaces import Choices, Interval, Space
 
 __all__ = ["CategoricalFamily", "Family", "UniformFamily", "make_family"]
@@ -90,13 +91,13 @@ class UniformFamily(Family):
 
     @override
     def forward(self, raw: Raw) -> UniformBox:
-        sigmoid = raw.float().unflatten(-1, (2, -1)).sigmoid()
+        sigmoid = at_least_float32(raw).unflatten(-1, (2, -1)).sigmoid()
         floor = (SMALLEST_SHARE - sigmoid.detach()).clamp(min=0)  # keeps the gradient of σ
         shares = torch.where(self.learned, sigmoid + floor, 1.0)
-        below, above = shares.to(self.identity.dtype).unbind(-2)
+        below, above = shares.unbind(-2)
         low = self.identity - self.room_below * below
         high = self.identity + self.room_above * above
-        return UniformBox(low, high, self.period, validate_args=False)
+        return UniformBox(low, high, self.period.to(low.dtype), validate_args=False)
 
     @override
     def raw_at(self, entropy: float) -> Float[Tensor, " n_raw"]:
@@ -142,10 +143,12 @@ class CategoricalFamily(Family):
 
     @override
     def forward(self, raw: Raw) -> CategoricalTheta | JitteredBoxes:
-        raw = raw.float().to(self.table.dtype)
+        raw = at_least_float32(raw)
+        table = self.table.to(raw.dtype)
         if self.cells is not None and self.center_limits is not None:
-            return JitteredBoxes(raw, self.table, self.cells, self.center_limits, False)
-        return CategoricalTheta(raw, self.table, validate_args=False)
+            jitter = (self.cells.to(raw.dtype), self.center_limits.to(raw.dtype))
+            return JitteredBoxes(raw, table, *jitter, validate_args=False)
+        return CategoricalTheta(raw, table, validate_args=False)
 
     @override
     def raw_at(self, entropy: float) -> Float[Tensor, " n_raw"]:

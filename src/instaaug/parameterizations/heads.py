@@ -123,7 +123,7 @@ class ClassHead(Head):
         if self.training:
             raise ArgumentError(
                 '`targets` must be given in training with conditioning="class": got None. '
-                "Call aug(x, targets=y)."
+                "Call aug(x, targets=y), or aug.eval() first to predict."
             )
         return self._blind(self.raw).expand(batch, -1)
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from instaaug.errors import ArgumentError, ShapeError
+from instaaug.functional.affine import product
 from instaaug.functional.warp import Padding, warp
 from instaaug.shapes import Images, Matrices, Rows, Theta
 from instaaug.spaces import Space
@@ -103,7 +104,7 @@ class Composition(Transform):
             for transform, part in self._with_theta(theta)
             if isinstance(transform, GeometricTransform)
         ]
-        return reduce(torch.matmul, geometric) if geometric else super().matrix(theta)
+        return reduce(product, geometric) if geometric else super().matrix(theta)
 
     @override
     def apply(self, x: Images, theta: Theta, *, padding: Padding = "zeros") -> Images:
@@ -112,9 +113,10 @@ class Composition(Transform):
         for transform, part in self._with_theta(theta):
             kind = _kind(transform)
             if kind is Transform and transform.needs_unit_range:
-                x = self._normalized(transform.apply(self._denormalized(x), part))
+                inside = transform.apply(self._denormalized(x), part, padding=padding)
+                x = self._normalized(inside)
             elif kind is Transform:
-                x = transform.apply(x, part)
+                x = transform.apply(x, part, padding=padding)
             elif kind not in done:
                 x = self._fused(kind, x, theta, padding)
                 done.add(kind)
@@ -131,9 +133,9 @@ class Composition(Transform):
         return self._normalized(canvas.painted())
 
     def _denormalized(self, x: Images) -> Images:
-        if self.mean is None or self.std is None:
-            return x
-        return torch.addcmul(_channels(self.mean, x), x, _channels(self.std, x)).clamp(0, 1)
+        if self.mean is not None and self.std is not None:
+            x = torch.addcmul(_channels(self.mean, x), x, _channels(self.std, x))
+        return x.clamp(0, 1)
 
     def _normalized(self, x: Images) -> Images:
         if self.mean is None or self.std is None:

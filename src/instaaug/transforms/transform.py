@@ -109,7 +109,10 @@ class Transform(ABC):
         return warp(x, matrix, padding=padding, projective=self.projective)
 
     def to_config(self) -> dict[str, Any]:
-        """The name and every field, ready for JSON; :func:`from_config` reads it back."""
+        """The name and every field, ready for JSON; :func:`from_config` reads it back.
+
+        The parts of a composition are read one by one.
+        """
         return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]
 
     def check_theta(self, x: Images, theta: Theta) -> None:
