@@ -120,8 +120,8 @@ def problems(record: Mapping[str, Any]) -> list[str]:
     needed = ("question", "settings", "environment", "tables", "findings")
     found = [f"lacks {key!r}" for key in needed if key not in record]
     about = record.get("environment", {})
-    needed = ("commit", "python", "torch", "threads")
-    found += [f"environment lacks {key!r}" for key in needed if key not in about]
+    versions = ("commit", "python", "torch", "threads")
+    found += [f"environment lacks {key!r}" for key in versions if key not in about]
     for title, rows in record.get("tables", {}).items():
         for row in rows:
             found += [f"{title}/{row['name']}: {problem}" for problem in row_problems(row)]
