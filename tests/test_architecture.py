@@ -15,7 +15,7 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "instaaug"
 ROWS: tuple[tuple[str, ...], ...] = (
     ("errors",),
-    ("shapes", "registry", "spaces"),
+    ("shapes", "registry", "spaces", "files"),
     ("functional",),
     ("transforms", "distributions", "networks", "data"),
     ("parameterizations", "objectives"),

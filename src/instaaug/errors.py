@@ -5,6 +5,8 @@ from difflib import get_close_matches
 
 __all__ = [
     "ArgumentError",
+    "DataError",
+    "DiskError",
     "InstaAugError",
     "InstaAugWarning",
     "NonFiniteError",
@@ -21,6 +23,14 @@ class InstaAugError(Exception):
 
 class ArgumentError(InstaAugError, ValueError):
     """An argument has a value that cannot work."""
+
+
+class DataError(InstaAugError, ValueError):
+    """Data on disk or in memory cannot be used as it is."""
+
+
+class DiskError(InstaAugError, OSError):
+    """A file could not be written."""
 
 
 class ShapeError(InstaAugError, ValueError):

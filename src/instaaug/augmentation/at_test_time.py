@@ -13,7 +13,7 @@ from instaaug.errors import ArgumentError, InstaAugWarning, ShapeError, UnknownN
 from instaaug.shapes import Images
 
 if TYPE_CHECKING:
-    from instaaug.augmentation.instaaug import InstaAug
+    from instaaug.augmentation.augmenter import Augmenter
 
 __all__ = ["Merge", "Select", "TestTimeAugmentation"]
 
@@ -30,7 +30,7 @@ class TestTimeAugmentation(nn.Module):
     on a processor, is faster than one huge batch.
 
     Arguments:
-        augmenter: Gives p(θ | x).
+        augmenter: Draws θ for every input, and applies it.
         model: Predicts; any output of shape ``(N, ...)`` will do: logits, features, a regression.
         n_samples: Samples per input.
         merge: ``"logit"`` averages the outputs; ``"probability"`` averages softmax outputs and
@@ -46,7 +46,7 @@ class TestTimeAugmentation(nn.Module):
 
     def __init__(
         self,
-        augmenter: "InstaAug",
+        augmenter: "Augmenter",
         model: nn.Module,
         n_samples: int,
         *,
@@ -72,18 +72,16 @@ class TestTimeAugmentation(nn.Module):
 
     def samples(self, x: Images, generator: Generator | None = None) -> Float[Tensor, "n batch d"]:
         """The θ of every sample that would be used."""
-        joint = self.augmenter.distribution(x)
-        if self.select == "top":
-            return joint.theta(joint.spread(self.n_samples))
-        draws = joint.draw(self.n_samples, replace=self.replace, generator=generator)
-        return joint.theta(draws)
+        return self.augmenter.draw(
+            x, self.n_samples, select=self.select, replace=self.replace, generator=generator
+        )
 
     @override
     def forward(self, x: Images, generator: Generator | None = None) -> Tensor:
         self._warn_of_training()
         theta = self.samples(x, generator)
         chunk = self.chunk_size or (
-            CHUNK_ON_CPU if x.device.type == "cpu" else theta[..., 0].numel()
+            CHUNK_ON_CPU if x.device.type == "cpu" else theta.shape[0] * theta.shape[1]
         )
         return torch.cat(
             [
@@ -106,11 +104,8 @@ class TestTimeAugmentation(nn.Module):
         at_once = max(1, chunk // len(x))
         total: Tensor | None = None
         for part in theta.split(at_once):
-            inputs = self.augmenter.transform.apply(
-                x.repeat(len(part), 1, 1, 1) if len(part) > 1 else x,
-                part.flatten(0, 1),
-                padding=self.augmenter.settings.padding,
-            )
+            repeated = x.repeat(len(part), 1, 1, 1) if len(part) > 1 else x
+            inputs = self.augmenter.render(repeated, part.flatten(0, 1))
             out = self._scores(self.model(inputs), len(inputs)).unflatten(0, (len(part), -1))
             total = self._sum(out if total is None else torch.cat([total[None], out]))
         assert total is not None  # noqa: S101  # n_samples is at least 1

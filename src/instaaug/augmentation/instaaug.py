@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
+from jaxtyping import Float
 from torch import Generator, Tensor, nn
 from typing_extensions import override
 
 from instaaug.augmentation import checks, weights_file
-from instaaug.augmentation.at_test_time import Merge, Select, TestTimeAugmentation
+from instaaug.augmentation.at_test_time import Select
 from instaaug.augmentation.augmenter import Augmenter
 from instaaug.augmentation.baseline_heads import BaselineHeads
 from instaaug.augmentation.batch import AugmentedBatch
@@ -208,7 +209,7 @@ class InstaAug(Augmenter):
         theta = joint.theta(samples)
         n = len(theta)
         repeated = x if n == 1 else x.repeat(n, 1, 1, 1)
-        inputs = self.transform.apply(repeated, theta.flatten(0, 1), padding=self.settings.padding)
+        inputs = self.render(repeated, theta.flatten(0, 1))
         return AugmentedBatch(
             inputs=inputs,
             targets=None if targets is None else targets.repeat(n, *[1] * (targets.ndim - 1)),
@@ -249,30 +250,32 @@ class InstaAug(Augmenter):
         weight = self.band.update(entropy) if moves else self.band.weight
         return risk - (weight * entropy).sum()
 
-    def wrap(
+    @override
+    def draw(
         self,
-        model: nn.Module,
-        n_samples: int = 10,
+        x: Images,
+        n_samples: int,
         *,
-        merge: Merge = "logit",
         select: Select = "sample",
         replace: bool = False,
-        chunk_size: int | None = None,
-    ) -> TestTimeAugmentation:
-        """A module that predicts from the mean over ``n_samples`` augmented inputs.
+        generator: Generator | None = None,
+    ) -> Float[Tensor, "n batch d"]:
+        joint = self.distribution(x)
+        if select == "top":
+            return joint.theta(joint.spread(n_samples))
+        return joint.theta(joint.draw(n_samples, replace=replace, generator=generator))
 
-        Arguments:
-            model: Any module; its outputs are averaged.
-            n_samples: How many samples of each input it sees.
-            merge: ``"logit"`` averages outputs, ``"probability"`` averages softmax outputs.
-            select: ``"sample"`` draws, ``"top"`` takes the most representative.
-            replace: Whether the same box may be drawn twice.
-            chunk_size: Most inputs per call of the model, which bounds the memory.
-        """
-        return TestTimeAugmentation(
-            self, model, n_samples, merge=merge, select=select, replace=replace,
-            chunk_size=chunk_size,
-        )  # fmt: skip
+    @override
+    def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Images:
+        return self.transform.apply(x, theta, padding=self.settings.padding)
+
+    @override
+    def monitor(self, batch: AugmentedBatch) -> Mapping[str, Tensor]:
+        """Mean entropy in nats and λ of each factor."""
+        entropy = batch.entropy.detach().mean(dim=0)
+        numbers = {f"entropy/{name}": entropy[i] for i, name in enumerate(self.limits)}
+        weights = {f"weight/{name}": self.band.weight[i] for i, name in enumerate(self.limits)}
+        return numbers | weights
 
     def save(self, path: str | Path) -> None:
         """Write weights, λ and all settings to a safetensors file, at once or not at all."""

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from instaaug.augmentation.settings import Settings
 from instaaug.errors import InstaAugError, WeightsFileError
+from instaaug.files import write_whole
 from instaaug.networks import make_network
 from instaaug.parameterizations import CropGrid
 from instaaug.spaces import Choices, Interval, Space
@@ -33,17 +34,12 @@ T = TypeVar("T")
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> None:
-    """Write aside, then rename: a reader never sees half a file."""
+    """Write tensors and settings; a reader never sees half a file."""
     metadata = {"format": FORMAT, "settings": json.dumps(config)}
     contiguous = {
         name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()
     }
-    aside = path.with_name(f".{path.name}.part")
-    try:
-        aside.write_bytes(save(contiguous, metadata))
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
+    write_whole(path, lambda file: file.write(save(contiguous, metadata)))
 
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
