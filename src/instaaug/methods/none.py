@@ -1,0 +1,30 @@
+"""No augmentation: what every other method is compared with."""
+
+from jaxtyping import Float
+from torch import Generator, Tensor
+from typing_extensions import override
+
+from instaaug.methods.fixed import FixedAugmenter
+from instaaug.shapes import Images
+
+__all__ = ["NoAugmentation"]
+
+
+class NoAugmentation(FixedAugmenter):
+    """Leaves every input as it is.
+
+    Example:
+        >>> x = torch.rand(2, 3, 8, 8)
+        >>> NoAugmentation()(x).inputs is x
+        True
+    """
+
+    @override
+    def draw_theta(
+        self, x: Images, n_samples: int, generator: Generator | None
+    ) -> Float[Tensor, "n batch d"]:
+        return x.new_zeros(n_samples, len(x), 0)
+
+    @override
+    def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Images:
+        return x

@@ -1,0 +1,127 @@
+"""Random augmentation: the same ranges for every input, set by hand."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor
+from typing_extensions import override
+
+from instaaug.augmentation.settings import as_composition
+from instaaug.errors import ArgumentError, UnknownNameError
+from instaaug.functional.warp import Padding
+from instaaug.methods.fixed import FixedAugmenter
+from instaaug.shapes import Images
+from instaaug.spaces import Boxes, Choices, Interval, Space
+from instaaug.transforms import Transform
+
+__all__ = ["RandomAugmentation"]
+
+
+class RandomAugmentation(FixedAugmenter):
+    r"""Draws every parameter uniformly from a hand-set share of its range.
+
+    A parameter with range [a, b] and identity e is drawn from
+    :math:`[e - s\,(e - a),\; e + s\,(b - e)]`; a box has a side drawn from ``sizes`` and lies
+    anywhere inside of the image; a choice is drawn from the whole table.
+
+    Arguments:
+        transforms: What may happen: a transform, a name, or a list of them.
+        strength: s in [0, 1], for all factors or by factor name; 0 does nothing.
+        sizes: Smallest and largest side of a box, as fractions of the image side.
+        mean: Per-channel mean the images were normalized with.
+        std: Per-channel standard deviation, likewise.
+        padding: What lies outside of the image.
+
+    Example:
+        >>> from instaaug.transforms import Crop
+        >>> crops = RandomAugmentation(Crop(), sizes=(0.5, 0.5))
+        >>> theta = crops.draw(torch.rand(2, 3, 32, 32), n_samples=4)
+        >>> theta.shape, theta[..., 2:].unique()  # half of the image side, which is 2 long
+        (torch.Size([4, 2, 4]), tensor([1.]))
+    """
+
+    def __init__(
+        self,
+        transforms: Transform | str | Sequence[Transform | str],
+        *,
+        strength: float | Mapping[str, float] = 1.0,
+        sizes: tuple[float, float] = (0.25, 1.0),
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+        padding: Padding = "zeros",
+    ) -> None:
+        super().__init__()
+        self.transform = as_composition(transforms, mean=mean, std=std)
+        self.strength = _by_factor(strength, self.transform.spaces)
+        if not 0 < sizes[0] <= sizes[1] <= 1:
+            raise ArgumentError(
+                "`sizes` must be two sides of boxes with 0 < smallest ≤ largest ≤ 1: got "
+                f"{sizes}. (0.25, 1.0) is a good start."
+            )
+        self.sizes = sizes
+        self.padding: Padding = padding
+
+    @override
+    def draw_theta(
+        self, x: Images, n_samples: int, generator: Generator | None
+    ) -> Float[Tensor, "n batch d"]:
+        parts = [
+            self._draw_factor(space, self.strength[name], (n_samples, len(x)), generator)
+            for name, space in self.transform.spaces.items()
+        ]
+        return torch.cat(parts, dim=-1).to(x.device)
+
+    def _draw_factor(
+        self, space: Space, strength: float, shape: tuple[int, int], generator: Generator | None
+    ) -> Float[Tensor, "n batch d"]:
+        if isinstance(space, Interval):
+            return _draw_values(space, strength, shape, generator)
+        if isinstance(space, Choices):
+            index = torch.randint(len(space.rows), shape, generator=generator)
+            return torch.tensor(space.rows)[index]
+        assert isinstance(space, Boxes)  # noqa: S101  # the three kinds of spaces
+        smallest, largest = self.sizes
+        size = smallest + (largest - smallest) * torch.rand(*shape, 1, generator=generator)
+        center = (2 * torch.rand(*shape, 2, generator=generator) - 1) * (1 - size)
+        return torch.cat([center, 2 * size, 2 * size], dim=-1)
+
+    @override
+    def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Images:
+        return self.transform.apply(x, theta, padding=self.padding)
+
+    @override
+    def extra_repr(self) -> str:
+        lines = []
+        for name, space in self.transform.spaces.items():
+            if isinstance(space, Boxes):
+                lines.append(f"{name}: boxes of side {self.sizes[0]:g} to {self.sizes[1]:g}")
+            elif isinstance(space, Choices):
+                lines.append(f"{name}: {len(space.rows)} choices")
+            else:
+                lines.append(f"{name}: {self.strength[name]:.0%} of its range")
+        return "\n".join(lines)
+
+
+def _by_factor(
+    strength: float | Mapping[str, float], spaces: Mapping[str, Space]
+) -> dict[str, float]:
+    given = strength if isinstance(strength, Mapping) else dict.fromkeys(spaces, strength)
+    for name, value in given.items():
+        if name not in spaces:
+            raise UnknownNameError("factor", name, spaces)
+        if not 0 <= value <= 1:
+            raise ArgumentError(f"`strength` must lie in [0, 1]: got {value} for {name!r}.")
+    return {name: float(given.get(name, 1.0)) for name in spaces}
+
+
+def _draw_values(
+    space: Interval, strength: float, shape: tuple[int, int], generator: Generator | None
+) -> Float[Tensor, "n batch d"]:
+    shares = [strength if p.learned else 1.0 for p in space.parameters]
+    ends = [
+        (p.identity - s * (p.identity - p.low), p.identity + s * (p.high - p.identity))
+        for p, s in zip(space.parameters, shares, strict=True)
+    ]
+    low, high = torch.tensor(ends).unbind(-1)
+    return low + (high - low) * torch.rand(*shape, space.size, generator=generator)
