@@ -3,46 +3,64 @@
 import errno
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
 
 from instaaug.errors import DiskError
 
-__all__ = ["write_text", "write_whole"]
+__all__ = ["ASIDE", "is_full_disk", "write_text", "write_whole", "written_aside"]
+
+ASIDE = ".part"
+"""How the names of unfinished files end."""
+
+
+@contextmanager
+def written_aside(path: Path) -> Iterator[IO[bytes]]:
+    """A new file that takes the place of ``path`` when it is complete, and vanishes otherwise.
+
+    Whoever reads ``path`` finds the old content or the new, whatever happens in between.
+    """
+    aside = path.with_name(f".{path.name}.{uuid4().hex}{ASIDE}")
+    try:
+        with aside.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
-    """Write a file aside, make sure it is on the disk, then give it its name.
-
-    Whoever reads ``path`` finds the old content or the new, whatever happens in between.
+    """Write a file, whole or not at all; its folder is made if need be.
 
     Arguments:
-        path: Where the file will be; its folder is made if need be.
+        path: Where the file will be.
         write: Receives the open file.
 
     Raises:
         DiskError: If the disk is full; nothing is left behind.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{uuid4().hex[:8]}.part")
     try:
-        with aside.open("wb") as file:
+        with written_aside(path) as file:
             write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-    except BaseException as error:
-        aside.unlink(missing_ok=True)
-        cause = error if isinstance(error, OSError) else error.__context__
-        if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
-            free = shutil.disk_usage(path.parent).free
-            raise DiskError(
-                f"There is no room left for {str(path)!r}: {free:,} bytes are free. Make room and "
-                "go on; what was there before is intact."
-            ) from error
-        raise
+    except Exception as error:
+        if not is_full_disk(error) and not is_full_disk(error.__context__):
+            raise
+        free = shutil.disk_usage(path.parent).free
+        raise DiskError(
+            f"There is no room left for {str(path)!r}: {free:,} bytes are free. Make room and go "
+            "on; what was there before is intact."
+        ) from error
+
+
+def is_full_disk(error: BaseException | None) -> bool:
+    """Whether the file system has no room left, or none for this user."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def write_text(path: Path, text: str) -> None:
