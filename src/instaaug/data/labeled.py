@@ -1,0 +1,120 @@
+"""Images with targets, ready for training: one array of bytes, one of targets."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from mmap import mmap
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+from typing_extensions import override
+
+from instaaug.errors import DataError
+
+__all__ = ["LabeledImages"]
+
+
+@dataclass(frozen=True, eq=False)
+class LabeledImages(Dataset[tuple[Tensor, Tensor]]):
+    """Images of one size as 8-bit numbers, with a target each.
+
+    Pixels may live in a memory-mapped file; a subset shares them. A whole batch is fetched at
+    once (``__getitems__``), and comes out in channels-last memory, which convolutions like.
+
+    Arguments:
+        images: Pixels ``(N, H, W, C)``, uint8, C 1 or 3.
+        targets: Class numbers (int64, ``(N,)``) or regression targets (float32, ``(N,)`` or
+            ``(N, D)``).
+        classes: Name of each class; empty for regression.
+        names: Where each image comes from, to name the culprit in an error; may be empty.
+        fingerprint: Changes when the pixels or targets do.
+        skipped: Files that could not be read and were left out, with the reason.
+        rows: The rows of ``images`` that belong to this subset, in order; all by default.
+
+    Example:
+        >>> pixels = np.zeros((4, 8, 8, 3), dtype=np.uint8)
+        >>> data = LabeledImages(pixels, torch.tensor([0, 1, 0, 1]), classes=("cat", "dog"))
+        >>> x, y = data.subset([3, 0]).__getitems__([0, 1])
+        >>> x.shape, y
+        (torch.Size([2, 3, 8, 8]), tensor([1, 0]))
+    """
+
+    images: np.ndarray
+    targets: Tensor
+    classes: tuple[str, ...] = ()
+    names: Sequence[str] = ()
+    fingerprint: str = ""
+    skipped: tuple[str, ...] = ()
+    rows: np.ndarray | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.images.ndim != 4 or self.images.dtype != np.uint8:
+            raise DataError(
+                "`images` must be 8-bit pixels (N, H, W, C): got "
+                f"{self.images.dtype} of shape {self.images.shape}."
+            )
+        n = len(self.images) if self.rows is None else len(self.rows)
+        if len(self.targets) != n:
+            raise DataError(
+                f"`targets` must have one entry per image: got {len(self.targets)} for {n}."
+            )
+        if self.classes:
+            self._check_labels()
+
+    def _check_labels(self) -> None:
+        wrong = (self.targets < 0) | (self.targets >= len(self.classes))
+        if wrong.any():
+            first = int(wrong.nonzero()[0])
+            raise DataError(
+                f"`targets` must lie in [0, {len(self.classes) - 1}], for there are "
+                f"{len(self.classes)} classes: {self.name(first)} has label "
+                f"{int(self.targets[first])}."
+            )
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A memory map goes to a loader's worker by the name of its file, not as a copy."""
+        state = dict(self.__dict__)
+        base: Any = self.images.base  # of a whole map the map itself, of a piece of it an array
+        if isinstance(self.images, np.memmap) and isinstance(base, mmap):
+            where, kind = self.images.filename, self.images.dtype
+            state["images"] = (str(where), kind, "r", self.images.offset, self.images.shape)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if isinstance(state["images"], tuple):
+            state = {**state, "images": np.memmap(*state["images"])}
+        self.__dict__.update(state)
+
+    @override
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        x, y = self.__getitems__([index])
+        return x[0], y[0]
+
+    def __getitems__(self, indices: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """A batch: pixels ``(B, C, H, W)``, uint8, and targets."""
+        chosen = np.asarray(indices)
+        rows = chosen if self.rows is None else self.rows[chosen]
+        pixels = torch.from_numpy(self.images[rows])  # fancy indexing copies: the file stays shut
+        return pixels.permute(0, 3, 1, 2), self.targets[torch.from_numpy(chosen)]
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """(C, H, W) of every image."""
+        height, width, channels = self.images.shape[1:]
+        return channels, height, width
+
+    def name(self, index: int) -> str:
+        """Where an image comes from, for people."""
+        row = index if self.rows is None else int(self.rows[index])
+        return self.names[row] if self.names else f"image {row}"
+
+    def subset(self, indices: Sequence[int] | np.ndarray) -> "LabeledImages":
+        """Some of the images; pixels are shared, not copied."""
+        chosen = np.asarray(indices, dtype=np.int64)
+        rows = chosen if self.rows is None else self.rows[chosen]
+        return replace(self, targets=self.targets[torch.from_numpy(chosen)], rows=rows)
