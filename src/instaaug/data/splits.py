@@ -1,0 +1,210 @@
+"""Which images are for training, which for choosing, which for the final number."""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import numpy as np
+
+from instaaug.data.labeled import LabeledImages
+from instaaug.data.labels import natural_order
+from instaaug.errors import ArgumentError, DataError, UnknownNameError
+
+__all__ = ["DataSplits", "SplitBy", "carve_validation", "split"]
+
+SplitBy = Literal["random", "block"]
+N_BLOCKS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class DataSplits:
+    """A data set in two or three parts.
+
+    Arguments:
+        train: Images to learn from.
+        validation: Images to choose settings by; None if there are none.
+        test: Images for the final number.
+        name: What the data set is called.
+    """
+
+    train: LabeledImages
+    validation: LabeledImages | None
+    test: LabeledImages
+    name: str = ""
+
+    @property
+    def hash(self) -> str:
+        """Sixteen hex digits that change when the images of any part do, or their order."""
+        digest = hashlib.sha256()
+        for part in (self.train, self.validation, self.test):
+            if part is None:
+                digest.update(b"none;")
+                continue
+            rows = np.arange(len(part)) if part.rows is None else part.rows
+            digest.update(f"{part.fingerprint} {part.image_shape} {len(rows)};".encode())
+            digest.update(rows.astype("<i8").tobytes())
+            targets = part.targets.numpy()
+            digest.update(targets.astype(targets.dtype.newbyteorder("<")).tobytes())
+        return digest.hexdigest()[:16]
+
+
+def split(
+    data: LabeledImages,
+    *,
+    test_fraction: float = 0.2,
+    validation_fraction: float = 0.0,
+    seed: int = 0,
+    by: SplitBy = "random",
+    name: str = "",
+) -> DataSplits:
+    """Split images into parts, the same ones for the same seed on every machine.
+
+    ``"random"`` is stratified: each class gives each part its share to within one image, and the
+    shares add up to the fraction of the whole. ``"block"`` sorts each class by name, cuts it into
+    ten blocks of neighbors and deals out whole blocks, those of a part next to one another:
+    where neighboring numbers show the same object, as in texture sets or frames of a video, a
+    random split would test on near-duplicates of training images. Every class keeps at least one
+    image, or block, for training. Regression data are one class.
+
+    Arguments:
+        data: The images.
+        test_fraction: Share of the test set, in [0, 1).
+        validation_fraction: Share of the validation set; 0 for none.
+        seed: Which of the possible splits.
+        by: ``"random"`` or ``"block"``.
+        name: What the data set is called.
+
+    Raises:
+        ArgumentError: If the fractions leave nothing for training.
+        DataError: If there are too few images for a part that was asked for.
+    """
+    _check(seed, by, test_fraction=test_fraction, validation_fraction=validation_fraction)
+    test, validation = _deal(data, (test_fraction, validation_fraction), seed, by)
+    rest = np.setdiff1d(np.arange(len(data)), np.concatenate([test, validation]))
+    return DataSplits(
+        train=data.subset(rest),
+        validation=data.subset(validation) if validation_fraction else None,
+        test=data.subset(test),
+        name=name,
+    )
+
+
+def carve_validation(
+    splits: DataSplits, *, fraction: float = 0.1, seed: int = 0, by: SplitBy = "random"
+) -> DataSplits:
+    """Take validation images from the training images; the test set stays as it is.
+
+    Raises:
+        ArgumentError: If there is a validation set already.
+    """
+    if splits.validation is not None:
+        raise ArgumentError(
+            "`splits` must be without validation images: got "
+            f"{len(splits.validation)} of them. Use these."
+        )
+    parts = split(splits.train, test_fraction=fraction, seed=seed, by=by)
+    return replace(splits, train=parts.train, validation=parts.test)
+
+
+def _check(seed: int, by: str, **fractions: float) -> None:
+    for name, value in fractions.items():
+        if not 0 <= value < 1:
+            raise ArgumentError(f"`{name}` must lie in [0, 1): got {value}. A fifth, say, is 0.2.")
+    if sum(fractions.values()) >= 1:
+        raise ArgumentError(
+            f"`test_fraction` and `validation_fraction` must leave images for training: they "
+            f"add up to {sum(fractions.values()):g}. Lower one of them."
+        )
+    if seed < 0:
+        raise ArgumentError(f"`seed` must not be negative: got {seed}. Choose 0, 1, 2, …")
+    if by not in get_args(SplitBy):
+        raise UnknownNameError("way to split `by`", by, get_args(SplitBy))
+
+
+def _deal(
+    data: LabeledImages, fractions: tuple[float, ...], seed: int, by: SplitBy
+) -> list[np.ndarray]:
+    """The indices of each held-out part, in order."""
+    # Only `random` is drawn, whose stream is the same everywhere; `permutation` promises less.
+    generator = np.random.Generator(np.random.PCG64(seed))
+    groups = _groups(data)
+    if by == "block":
+        parts = _deal_blocks(data, groups, fractions, generator)
+    else:
+        parts = _deal_images(groups, fractions, generator)
+    for fraction, part in zip(fractions, parts, strict=True):
+        if fraction > 0 and len(part) == 0:
+            raise DataError(
+                f"A part of {fraction:g} of the data must get an image: got none, with "
+                f"{len(data)} images in {len(groups)} classes. Raise it, or set it to 0."
+            )
+    return parts
+
+
+def _groups(data: LabeledImages) -> list[np.ndarray]:
+    """The indices of each class that occurs; of everything for regression."""
+    if not data.classes:
+        return [np.arange(len(data))]
+    labels = data.targets.numpy()
+    return [np.flatnonzero(labels == label) for label in np.unique(labels)]
+
+
+def _deal_images(
+    groups: list[np.ndarray], fractions: tuple[float, ...], generator: np.random.Generator
+) -> list[np.ndarray]:
+    sizes = np.array([len(group) for group in groups])
+    left = sizes - 1  # one image stays for training
+    counts = []
+    for fraction in fractions:
+        counts.append(_shares(sizes, fraction, left, generator))
+        left = left - counts[-1]
+    parts: list[list[np.ndarray]] = [[] for _ in fractions]
+    for g, group in enumerate(groups):
+        shuffled = group[np.argsort(generator.random(len(group)), kind="stable")]
+        start = 0
+        for part, count in zip(parts, counts, strict=True):
+            part.append(shuffled[start : start + count[g]])
+            start += count[g]
+    return [_sorted(part) for part in parts]
+
+
+def _shares(
+    sizes: np.ndarray, fraction: float, most: np.ndarray, generator: np.random.Generator
+) -> np.ndarray:
+    """How many images each class gives: rounded down or up, so that the sum is right.
+
+    The classes with the largest remainders round up; equal remainders draw lots.
+    """
+    exact = fraction * sizes
+    counts = np.minimum(np.floor(exact).astype(np.int64), most)
+    missing = round(float(exact.sum())) - int(counts.sum())
+    lots = generator.random(len(sizes))
+    order = np.lexsort((lots, np.floor(exact) - exact))
+    willing = [g for g in order if counts[g] < most[g] and counts[g] < exact[g]]
+    counts[willing[: max(missing, 0)]] += 1
+    return counts
+
+
+def _deal_blocks(
+    data: LabeledImages,
+    groups: list[np.ndarray],
+    fractions: tuple[float, ...],
+    generator: np.random.Generator,
+) -> list[np.ndarray]:
+    parts: list[list[np.ndarray]] = [[] for _ in fractions]
+    for group in groups:
+        ordered = np.array(sorted(group, key=lambda i: natural_order(data.name(int(i)))))
+        blocks = np.array_split(ordered, min(N_BLOCKS, len(ordered)))
+        place = int(generator.random() * len(blocks))
+        left = len(blocks) - 1
+        for part, fraction in zip(parts, fractions, strict=True):
+            wanted = max(1, round(fraction * len(blocks))) if fraction > 0 else 0
+            count = min(wanted, left)
+            part += [blocks[(place + i) % len(blocks)] for i in range(count)]
+            place, left = place + count, left - count
+    return [_sorted(part) for part in parts]
+
+
+def _sorted(pieces: Iterable[np.ndarray]) -> np.ndarray:
+    return np.sort(np.concatenate([np.empty(0, dtype=np.int64), *pieces]))
