@@ -1,0 +1,191 @@
+"""RawFooT: 68 raw foods under 46 lights, cut into patches as the paper does."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from instaaug.data.cache import OnBadImage, OnProgress, cached_pixels
+from instaaug.data.labeled import LabeledImages
+from instaaug.data.lights import LIGHTS
+from instaaug.data.named.build import fingerprint
+from instaaug.data.named.catalog import Request, located, named_set
+from instaaug.errors import ArgumentError, DataError
+
+__all__ = ["load_rawfoot", "rawfoot_folder"]
+
+FILE = re.compile(r"(\d{4})-(\d{2})\.png")
+D45 = 15
+SIDE = 64
+ALL_LIGHTS = tuple(light.number for light in LIGHTS)
+BELOW = (".", "RawFooT_images")
+PATTERNS = (
+    "[0-9][0-9][0-9][0-9]-[0-9][0-9].png",
+    "[0-9][0-9][0-9][0-9]/[0-9][0-9][0-9][0-9]-[0-9][0-9].png",
+)
+
+
+@named_set(
+    "rawfoot",
+    "RawFooT: 68 raw foods; trained on patches under daylight of 4500 K, tested under 46 lights.",
+)
+def read_rawfoot(request: Request) -> dict[str, LabeledImages]:
+    """The paper's experiment; `load_rawfoot` has other lights."""
+    return load_rawfoot(
+        request.root,
+        size=request.size,
+        cache_dir=request.cache_dir,
+        on_bad_image=request.on_bad_image,
+        on_progress=request.on_progress,
+        seed=request.seed,
+    )
+
+
+def load_rawfoot(
+    root: str | Path | None = None,
+    *,
+    train_lights: Sequence[int] = (D45,),
+    test_lights: Sequence[int] = ALL_LIGHTS,
+    train_patches: int = 200,
+    test_patches: int = 8,
+    size: int | None = None,
+    cache_dir: Path | None = None,
+    on_bad_image: OnBadImage = "error",
+    on_progress: OnProgress | None = None,
+    seed: int = 0,
+) -> dict[str, LabeledImages]:
+    """Patches of the upper half of each photo for training, of the lower half for the test.
+
+    A patch is a quarter as wide as the photo (200 of 800 pixels), at a random place within its
+    half, and scaled to ``size``. Photos are scaled first, to four times ``size``, and patches cut
+    from that. The files are ``<food>-<light>.png``, ``0001-01.png`` to ``0068-46.png``, in one
+    folder or in one folder for each food.
+
+    The paper draws 200 patches of each photo for either part. A test set of all lights would then
+    have 625 600 images, hence the smaller default: 8 of each, 25 024 in all. (RawFooT's own
+    protocol, 16 tiles of each photo, has 50 048.)
+
+    Arguments:
+        root: Folder of the files; None to look in $INSTAAUG_DATA/rawfoot.
+        train_lights: Numbers of the lights to train under; 15 is the paper's D45.
+        test_lights: Numbers of the lights of the test images; `EASY_LIGHTS` and `HARD_LIGHTS` of
+            `instaaug.data.lights` are the paper's two groups.
+        train_patches: Of each photo.
+        test_patches: Of each photo.
+        size: Height and width of a patch in pixels; 64 if None, as in the paper's public code.
+        cache_dir: Where decoded photos are kept; None for the default.
+        on_bad_image: ``"error"`` or ``"skip"``.
+        on_progress: Called with the number of files done and of all files.
+        seed: For the places of the patches.
+    """
+    _check(train_lights, test_lights, train_patches, test_patches)
+    request = Request(
+        "rawfoot",
+        root=None if root is None else Path(root),
+        size=SIDE if size is None else size,
+        cache_dir=cache_dir,
+        on_bad_image=on_bad_image,
+        on_progress=on_progress,
+        seed=seed,
+    )
+    folder = located(
+        request,
+        rawfoot_folder,
+        files="the photos 0001-01.png to 0068-46.png",
+        source="Get RawFooT from the project page, "
+        "projects.ivl.disco.unimib.it/minisites/rawfoot. Where it cannot be had, "
+        "instaaug.data.lights simulates its lights on any texture.",
+    )
+    photos = _photos(folder)
+    return {
+        "train": _part(request, folder, photos, lights=train_lights, half=0, n=train_patches),
+        "test": _part(request, folder, photos, lights=test_lights, half=1, n=test_patches),
+    }
+
+
+def rawfoot_folder(place: Path) -> Path | None:
+    """The folder at or below ``place`` with photos named as in RawFooT, or None."""
+    for folder in (place / below for below in BELOW):
+        if any(next(folder.glob(pattern), None) for pattern in PATTERNS):
+            return folder
+    return None
+
+
+def _check(train: Sequence[int], test: Sequence[int], n_train: int, n_test: int) -> None:
+    for name, lights in (("train_lights", train), ("test_lights", test)):
+        wrong = [number for number in lights if number not in ALL_LIGHTS]
+        if wrong or not lights:
+            raise ArgumentError(
+                f"`{name}` must be at least one number from 1 to {len(ALL_LIGHTS)}: got "
+                f"{wrong[0] if wrong else 'none'}. docs/rawfoot_lights.md lists them."
+            )
+    for name, n in (("train_patches", n_train), ("test_patches", n_test)):
+        if n < 1:
+            raise ArgumentError(f"`{name}` must be at least 1 of each photo: got {n}.")
+
+
+def _photos(folder: Path) -> dict[tuple[str, int], Path]:
+    """Food and light of every photo."""
+    paths = sorted(path for pattern in PATTERNS for path in folder.glob(pattern))
+    matches = ((path, FILE.fullmatch(path.name)) for path in paths)
+    return {(match[1], int(match[2])): path for path, match in matches if match}
+
+
+def _part(
+    request: Request,
+    folder: Path,
+    photos: dict[tuple[str, int], Path],
+    *,
+    lights: Sequence[int],
+    half: int,
+    n: int,
+) -> LabeledImages:
+    classes = tuple(sorted({food for food, _ in photos}))
+    wanted = [(food, light) for light in lights for food in classes]
+    missing = [key for key in wanted if key not in photos]
+    if missing:
+        food, light = missing[0]
+        raise DataError(
+            f"`root` must hold every food under every light: {str(folder)!r} lacks "
+            f"{food}-{light:02d}.png and {len(missing) - 1} more of {len(wanted)}. Copy them, or "
+            "choose other `train_lights` and `test_lights`."
+        )
+    side = request.size or SIDE
+    found = cached_pixels(
+        [photos[key] for key in wanted],
+        size=4 * side,
+        channels=3,
+        cache_dir=request.cache_dir,
+        on_bad_image=request.on_bad_image,
+        on_progress=request.on_progress,
+    )
+    kept = [wanted[i] for i in found.kept.tolist()]
+    corners = _corners(len(kept) * n, side, half=half, seed=request.seed)
+    pixels = np.empty((len(corners), side, side, 3), dtype=np.uint8)
+    for row, (top, left) in enumerate(corners):
+        pixels[row] = found.pixels[row // n, top : top + side, left : left + side]
+    targets = torch.tensor([classes.index(food) for food, _ in kept]).repeat_interleave(n)
+    return LabeledImages(
+        pixels,
+        targets,
+        classes=classes,
+        names=list(_names(kept, corners, n)),
+        fingerprint=fingerprint(found.fingerprint, corners, targets.numpy(), repr(classes)),
+        skipped=found.skipped,
+    )
+
+
+def _corners(n: int, side: int, *, half: int, seed: int) -> np.ndarray:
+    """Top and left of patches that lie within one half of photos four patches high and wide."""
+    generator = np.random.default_rng((seed, half))
+    top = generator.integers(0, side, n, endpoint=True) + 2 * side * half
+    left = generator.integers(0, 3 * side, n, endpoint=True)
+    return np.stack([top, left], axis=1)
+
+
+def _names(photos: Sequence[tuple[str, int]], corners: np.ndarray, n: int) -> Iterator[str]:
+    for row, (top, left) in enumerate(corners.tolist()):
+        food, light = photos[row // n]
+        yield f"{food}-{light:02d}.png at row {top}, column {left}"
