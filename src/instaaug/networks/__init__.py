@@ -1,11 +1,13 @@
 """Networks: images to feature maps, images to logits; none of them knows of augmentation."""
 
+from instaaug.networks.classifiers import MODELS, make_model
 from instaaug.networks.phi import NETWORKS, FeatureNetwork, feature_channels, make_network
 from instaaug.networks.preact import PreActResNet18, PreActTrunk
 from instaaug.networks.receptive_field import ReceptiveField, receptive_fields
 from instaaug.networks.small_cnn import SmallCNN
 
 __all__ = [
+    "MODELS",
     "NETWORKS",
     "FeatureNetwork",
     "PreActResNet18",
@@ -13,6 +15,7 @@ __all__ = [
     "ReceptiveField",
     "SmallCNN",
     "feature_channels",
+    "make_model",
     "make_network",
     "receptive_fields",
 ]

@@ -1,0 +1,123 @@
+"""Models by name, from a package, or the user's own."""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from instaaug.errors import ArgumentError, UnknownNameError
+from instaaug.networks.preact import PreActResNet18
+from instaaug.networks.small_cnn import SmallCNN
+from instaaug.registry import Registry
+
+__all__ = ["MODELS", "make_model"]
+
+MODELS: Registry[Callable[..., nn.Module]] = Registry("model")
+SMALL_IMAGE = 32
+
+
+@MODELS.register("small_cnn")
+def small_cnn(n_outputs: int, *, in_channels: int, **_: Any) -> nn.Module:
+    """Three convolutions, for small images and quick answers."""
+    return SmallCNN(n_outputs, in_channels=in_channels)
+
+
+@MODELS.register("preact_resnet18")
+def preact_resnet18(
+    n_outputs: int, *, in_channels: int, image_size: int, width: float = 1.0, stem_stride: int = 0
+) -> nn.Module:
+    """The paper's classifier, 64 channels at width 1."""
+    stride = stem_stride or (1 if image_size < 64 else 2)
+    return PreActResNet18(n_outputs, width=width, in_channels=in_channels, stem_stride=stride)
+
+
+@MODELS.register("auto")
+def auto(n_outputs: int, *, in_channels: int, image_size: int, **options: Any) -> nn.Module:
+    """small_cnn up to 32 pixels, preact_resnet18 above."""
+    make = small_cnn if image_size <= SMALL_IMAGE else preact_resnet18
+    return make(n_outputs, in_channels=in_channels, image_size=image_size, **options)
+
+
+def make_model(
+    name: str,
+    n_outputs: int,
+    *,
+    in_channels: int = 3,
+    image_size: int = 64,
+    width: float = 1.0,
+    stem_stride: int = 0,
+) -> nn.Module:
+    """Build a model.
+
+    Arguments:
+        name: A registered name; ``timm:NAME`` where timm is installed; or ``module:function``,
+            called with the number of outputs.
+        n_outputs: Classes, or numbers to predict.
+        in_channels: Channels of the images.
+        image_size: Side of the images in pixels.
+        width: Multiplies the channels of a registered model.
+        stem_stride: Stride of PreActResNet's first layer; 0 chooses by the image size.
+
+    Example:
+        >>> type(make_model("auto", 10, image_size=32)).__name__
+        'SmallCNN'
+    """
+    origin, _, rest = name.rpartition(":")
+    if origin == "timm":
+        return _from_timm(rest, n_outputs, in_channels)
+    if origin:
+        return _from_module(origin, rest, n_outputs)
+    if name not in MODELS:
+        raise UnknownNameError("model", name, [*MODELS, "timm:NAME", "module:function"])
+    return MODELS[name](
+        n_outputs,
+        in_channels=in_channels,
+        image_size=image_size,
+        width=width,
+        stem_stride=stem_stride,
+    )
+
+
+def _from_timm(name: str, n_outputs: int, in_channels: int) -> nn.Module:
+    try:
+        timm = importlib.import_module("timm")
+    except ImportError:
+        raise ArgumentError(
+            f"`model` 'timm:{name}' needs timm, which is not installed. Run `pip install timm`."
+        ) from None
+    try:
+        model = timm.create_model(name, num_classes=n_outputs, in_chans=in_channels)
+    except RuntimeError as error:
+        raise ArgumentError(f"`model` 'timm:{name}' cannot be built: {error}") from error
+    return _checked(model, f"timm:{name}")
+
+
+def _from_module(module: str, function: str, n_outputs: int) -> nn.Module:
+    given = f"{module}:{function}"
+    try:
+        make = getattr(importlib.import_module(module), function)
+    except ImportError as error:
+        raise ArgumentError(
+            f"`model` {given!r} must name a module that Python can import: {error}. Run from its "
+            "folder, or put that into PYTHONPATH."
+        ) from error
+    except AttributeError:
+        raise ArgumentError(
+            f"`model` {given!r} must name a function: the module {module!r} has no {function!r}."
+        ) from None
+    try:
+        model = make(n_outputs)
+    except TypeError as error:
+        raise ArgumentError(
+            f"`model` {given!r} is called with one argument, the number of outputs: {error}."
+        ) from error
+    return _checked(model, given)
+
+
+def _checked(model: object, given: str) -> nn.Module:
+    if not isinstance(model, nn.Module):
+        raise ArgumentError(
+            f"`model` {given!r} must return an nn.Module: got {type(model).__name__}."
+        )
+    return model
