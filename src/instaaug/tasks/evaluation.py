@@ -1,0 +1,86 @@
+"""Scores of a predictor on a set of images, with or without test-time augmentation."""
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor, nn
+
+from instaaug.augmentation import InstaAug
+from instaaug.functional.probability import mutual_information
+from instaaug.tasks.tally import Tally
+from instaaug.tasks.task import AugmentedTask
+
+__all__ = ["Predictor", "evaluate", "learned_numbers", "make_predictor"]
+
+Batches = Iterable[tuple[Tensor, Tensor]]
+Predictor = Callable[[Tensor], Tensor]
+MOST_INPUTS_LOOKED_AT = 2000
+
+
+def make_predictor(
+    task: AugmentedTask, *, n_samples: int = 0, merge: str = "logit", select: str = "sample",
+    seed: int = 0,
+) -> Predictor:  # fmt: skip
+    """A function from images, as the data set gives them, to outputs; no gradients.
+
+    Arguments:
+        task: Holds the model, the augmenter and the normalization.
+        n_samples: Samples per image; 0 for the images as they are.
+        merge: What is averaged.
+        select: How samples are chosen.
+        seed: Decides the draws.
+    """
+    task.eval()
+    wrapped: nn.Module | None = None
+    if n_samples:
+        wrapped = task.augmenter.wrap(task.model, n_samples, merge=merge, select=select)  # type: ignore[arg-type]
+        wrapped.eval()
+    generator = torch.Generator(task.mean.device).manual_seed(seed)
+
+    @torch.no_grad()
+    def predict(x: Tensor) -> Tensor:
+        x = task.prepared(x.to(task.mean.device))
+        return task.model(x) if wrapped is None else wrapped(x, generator)
+
+    return predict
+
+
+def evaluate(predict: Predictor, batches: Batches, tally: Tally) -> dict[str, float]:
+    """Count every batch and return the scores."""
+    tally.reset()
+    for x, targets in batches:
+        outputs = predict(x)
+        tally.add(outputs, targets.to(outputs.device))
+    return tally.scores()
+
+
+@torch.no_grad()
+def learned_numbers(task: AugmentedTask, batches: Batches) -> dict[str, dict[str, float]]:
+    """What an InstaAug learned, per factor: mean entropy, λ, and how much it heeds its input.
+
+    For a finite factor, the mutual information between input and choice, in nats, is the entropy
+    of the average distribution less the average entropy: 0 if all inputs get the same.
+    """
+    augmenter = task.augmenter.eval()
+    if not isinstance(augmenter, InstaAug) or augmenter.settings.conditioning == "class":
+        return {}
+    entropies: list[Tensor] = []
+    probs: dict[str, list[Tensor]] = {}
+    n = 0
+    for x, _ in batches:
+        joint = augmenter.distribution(task.prepared(x.to(task.mean.device)))
+        entropies.append(joint.entropies().expand(len(x), -1))
+        for name, factor in joint.finite().items():
+            row = factor.logits.softmax(dim=-1).expand(len(x), -1)
+            probs.setdefault(name, []).append(row)
+        n += len(x)
+        if n >= MOST_INPUTS_LOOKED_AT:
+            break
+    mean = torch.cat(entropies).mean(dim=0)
+    numbers = {
+        name: {"entropy": float(mean[i]), "weight": float(augmenter.band.weight[i])}
+        for i, name in enumerate(augmenter.limits)
+    }
+    for name, rows in probs.items():
+        numbers[name]["mutual_information"] = float(mutual_information(torch.cat(rows)))
+    return numbers

@@ -1,0 +1,70 @@
+"""Classification with learned augmentation."""
+
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+from typing_extensions import override
+
+from instaaug.augmentation import Augmenter
+from instaaug.errors import ShapeError
+from instaaug.tasks.tally import ClassificationTally, Tally
+from instaaug.tasks.task import AugmentedTask
+
+__all__ = ["SupervisedTask"]
+
+
+class SupervisedTask(AugmentedTask):
+    """Trains any classifier with any augmenter, by cross-entropy.
+
+    Arguments:
+        model: Returns logits ``(B, n_classes)``.
+        augmenter: Any augmenter.
+        n_classes: Number of classes.
+        label_smoothing: Share of the target that is spread over all classes.
+        settings: What :class:`~instaaug.tasks.AugmentedTask` takes.
+
+    Example:
+        >>> from instaaug import InstaAug, transforms as T
+        >>> from instaaug.networks import SmallCNN
+        >>> from instaaug.tasks import Optimization
+        >>> task = SupervisedTask(
+        ...     SmallCNN(10),
+        ...     InstaAug(T.Crop()),
+        ...     n_classes=10,
+        ...     optimization=Optimization("adamw", 1e-3),
+        ... )
+        >>> # lightning.Trainer(max_epochs=10).fit(task, your_loader)
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        augmenter: Augmenter,
+        *,
+        n_classes: int,
+        label_smoothing: float = 0.0,
+        **settings: Any,
+    ) -> None:
+        super().__init__(model, augmenter, **settings)
+        self.n_classes, self.label_smoothing = n_classes, label_smoothing
+
+    @override
+    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return F.cross_entropy(
+            outputs, targets, reduction="none", label_smoothing=self.label_smoothing
+        )
+
+    @override
+    def make_tally(self) -> Tally:
+        return ClassificationTally()
+
+    @override
+    def check_outputs(self, outputs: object, n_inputs: int) -> None:
+        got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+        if got != (n_inputs, self.n_classes):
+            raise ShapeError(
+                f"`model` must return one logit per class, ({n_inputs}, {self.n_classes}) for "
+                f"{n_inputs} images of {self.n_classes} classes: got {got}. Give its last layer "
+                f"{self.n_classes} outputs."
+            )

@@ -1,0 +1,288 @@
+"""What all tasks share: one step trains the model and the augmenter together."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from math import ceil, isfinite
+from typing import Any
+
+import numpy as np
+import torch
+from lightning.pytorch import LightningModule
+from lightning.pytorch.core.optimizer import LightningOptimizer
+from torch import Generator, Tensor, nn
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+from typing_extensions import override
+
+from instaaug.augmentation import Augmenter
+from instaaug.errors import ArgumentError, NonFiniteError
+from instaaug.shapes import Images
+from instaaug.tasks.loader import BatchLoader
+from instaaug.tasks.optimization import Optimization
+from instaaug.tasks.tally import Tally
+
+__all__ = ["AugmentedTask"]
+
+
+class AugmentedTask(LightningModule, ABC):
+    """Trains a model and an augmenter together; a subclass says what the loss of an input is.
+
+    Batches are pairs (images, targets); 8-bit images are scaled to [0, 1], then all are
+    normalized with ``mean`` and ``std``. Draws depend on the seed, the process and the number of
+    the step alone, so that a run can be taken up anywhere.
+
+    Arguments:
+        model: What is trained; sees augmented, normalized images.
+        augmenter: What augments; its parameters, if any, are trained along.
+        optimization: Of the model.
+        phi_optimization: Of the augmenter.
+        mean: Per-channel mean to subtract.
+        std: Per-channel standard deviation to divide by.
+        pretrain_epochs: First epochs, without augmentation.
+        phi_rest_epochs: Epochs after those in which φ augments but does not learn yet; the
+            schedule of its learning rate begins when it does.
+        n_samples: Augmented samples of each image in a step.
+        flip: Whether images are mirrored at random before all else.
+        clip: Largest norm of the model's gradient; 0 for any.
+        accumulate: Batches whose gradients are added up for a step; an epoch ends with a step,
+            if need be of fewer.
+        seed: Decides the draws.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(
+        self,
+        model: nn.Module,
+        augmenter: Augmenter,
+        *,
+        optimization: Optimization | None = None,
+        phi_optimization: Optimization | None = None,
+        mean: Sequence[float] = (0.0,),
+        std: Sequence[float] = (1.0,),
+        pretrain_epochs: int = 0,
+        phi_rest_epochs: int = 0,
+        n_samples: int = 1,
+        flip: bool = False,
+        clip: float = 0.0,
+        accumulate: int = 1,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        if min(std) <= 0:
+            raise ArgumentError(f"`std` must be positive: got {tuple(std)}.")
+        self.automatic_optimization = False  # two optimizers take their steps together
+        self.model, self.augmenter = model, augmenter
+        self.optimization = optimization or Optimization(weight_decay=5e-4, schedule="one_cycle")
+        self.phi_optimization = phi_optimization or Optimization("adam", 1e-3)
+        self.register_buffer("mean", torch.tensor(mean).view(1, -1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(std).view(1, -1, 1, 1), persistent=False)
+        self.pretrain_epochs, self.phi_rest_epochs = pretrain_epochs, phi_rest_epochs
+        self.n_samples, self.flip = n_samples, flip
+        self.clip, self.accumulate, self.seed = clip, accumulate, seed
+        self.validation_tally = self.make_tally()
+        self.n_steps = 0
+        self.latest: dict[str, Tensor] = {}
+        self.epoch_sums: dict[str, Tensor] = {}
+        self.epoch_counts: dict[str, int] = {}
+        self.history: list[dict[str, float | int]] = []
+        self._resumed: dict[str, Any] | None = None
+
+    @abstractmethod
+    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """One loss per input."""
+
+    @abstractmethod
+    def make_tally(self) -> Tally:
+        """An empty tally of the scores that matter."""
+
+    @abstractmethod
+    def check_outputs(self, outputs: object, n_inputs: int) -> None:
+        """Raise unless the model's outputs have the shape that the targets need."""
+
+    def prepared(self, x: Tensor) -> Images:
+        """Images as the augmenter and the model see them: floating point, normalized."""
+        if not x.is_floating_point():
+            x = x.to(self.mean.dtype).div_(255)
+        return (x - self.mean) / self.std
+
+    @override
+    def forward(self, x: Tensor) -> Tensor:
+        return self.model(self.prepared(x))
+
+    @override
+    def configure_optimizers(self) -> Any:
+        made = []
+        for optimization, module in self._trained():
+            n_steps = self._count_steps(0 if module is self.model else self._phi_starts)
+            optimizer = optimization.make_optimizer(module.parameters())
+            made.append((optimizer, optimization.make_schedule(optimizer, n_steps)))
+        return [optimizer for optimizer, _ in made], [schedule for _, schedule in made]
+
+    @property
+    def _phi_starts(self) -> int:
+        """The first epoch in which φ learns."""
+        return self.pretrain_epochs + self.phi_rest_epochs
+
+    def _count_steps(self, first_epoch: int) -> int:
+        """Optimizer steps from an epoch on; the last one of each may have fewer batches."""
+        n_batches = self.trainer.estimated_stepping_batches
+        per_epoch = self.trainer.num_training_batches
+        if isfinite(n_batches) and isfinite(per_epoch):
+            n_epochs, rest = divmod(int(n_batches), int(per_epoch))
+            n_epochs = max(n_epochs - first_epoch, 0)
+            return n_epochs * ceil(per_epoch / self.accumulate) + ceil(rest / self.accumulate)
+        for optimization, _ in self._trained():
+            if optimization.schedule in ("one_cycle", "cosine"):
+                raise ArgumentError(
+                    "`schedule` must be constant or plateau where nobody knows how many batches "
+                    f"there will be: got {optimization.schedule!r}. Or give the loader a length."
+                )
+        return 0
+
+    def _trained(self) -> list[tuple[Optimization, nn.Module]]:
+        both = [(self.optimization, self.model), (self.phi_optimization, self.augmenter)]
+        return [(o, m) for o, m in both if any(p.requires_grad for p in m.parameters())]
+
+    @override
+    def training_step(self, batch: Sequence[Tensor], batch_idx: int) -> None:
+        x, targets = batch[0], batch[1]
+        generator = self._generator()
+        x = self.prepared(x)
+        if self.flip:
+            mirrored = torch.rand(len(x), 1, 1, 1, generator=generator, device=x.device) < 0.5
+            x = torch.where(mirrored, x.flip(3), x)
+        if self.current_epoch < self.pretrain_epochs:
+            objective = self._losses_of(x, targets).mean()
+            numbers = {"loss": objective.detach()}
+        else:
+            augmented = self.augmenter(x, self.n_samples, generator=generator, targets=targets)
+            losses = self._losses_of(augmented.inputs, augmented.targets)
+            objective = self.augmenter.objective(losses, augmented)
+            numbers = {"loss": losses.detach().mean(), **self.augmenter.monitor(augmented)}
+        self.manual_backward(objective / self.accumulate)
+        self.n_steps += 1
+        if (batch_idx + 1) % self.accumulate == 0 or self.trainer.is_last_batch:
+            self._step()  # no gradient is left over at the end of an epoch
+        self._note(numbers)
+
+    def _losses_of(self, x: Images, targets: Tensor) -> Tensor:
+        outputs = self.model(x)
+        self.check_outputs(outputs, len(x))
+        losses = self.losses(outputs, targets)
+        if losses.device.type == "cpu" and not torch.isfinite(losses.detach().sum()):
+            raise NonFiniteError(
+                f"The loss became NaN or infinite in step {self.n_steps} (epoch "
+                f"{self.current_epoch}). Lower `learning_rate`, or bound the gradient by `clip`; "
+                "the last checkpoint is from before."
+            )
+        return losses
+
+    def _generator(self) -> Generator:
+        words = np.random.SeedSequence([self.seed, self.global_rank, self.n_steps])
+        seed = int(words.generate_state(1, np.uint64)[0]) >> 1
+        return Generator(self.device).manual_seed(seed)
+
+    def _step(self) -> None:
+        optimizers, schedules = _as_list(self.optimizers()), _as_list(self.lr_schedulers())
+        resting = self.current_epoch < self._phi_starts
+        for (optimization, module), optimizer, schedule in zip(
+            self._trained(), optimizers, schedules, strict=True
+        ):
+            assert isinstance(optimizer, LightningOptimizer)  # noqa: S101  # not fabric's
+            if module is self.model and self.clip:
+                nn.utils.clip_grad_norm_(module.parameters(), self.clip)
+            if resting and module is not self.model:
+                optimizer.zero_grad()
+                continue
+            optimizer.step()
+            optimizer.zero_grad()
+            if optimization.schedule != "plateau":
+                schedule.step()
+
+    def _note(self, numbers: Mapping[str, Tensor]) -> None:
+        self.latest = dict(numbers)
+        for name, value in numbers.items():
+            self.epoch_sums[name] = self.epoch_sums.get(name, torch.zeros_like(value)) + value
+            self.epoch_counts[name] = self.epoch_counts.get(name, 0) + 1
+        self.log_dict({f"train/{k}": v for k, v in numbers.items()}, on_step=True, on_epoch=False)
+
+    @override
+    def on_train_epoch_start(self) -> None:
+        self.validation_tally.reset()  # an epoch without validation has no scores
+
+    @override
+    def on_validation_epoch_start(self) -> None:
+        self.validation_tally.reset()
+
+    @override
+    def validation_step(self, batch: Sequence[Tensor], batch_idx: int) -> None:
+        self.validation_tally.add(self(batch[0]), batch[1])
+
+    @override
+    def on_validation_epoch_end(self) -> None:
+        self.validation_tally.add_other_processes()
+
+    @override
+    def on_train_epoch_end(self) -> None:
+        row: dict[str, float | int] = {"epoch": self.current_epoch, "step": self.n_steps}
+        row |= {
+            f"train/{name}": float(total) / self.epoch_counts[name]
+            for name, total in self.epoch_sums.items()
+        }
+        row |= {
+            "learning_rate" if i == 0 else "phi_learning_rate": o.param_groups[0]["lr"]
+            for i, o in enumerate(_as_list(self.optimizers()))
+        }
+        scores = self.validation_tally.scores()
+        if scores.pop("n"):
+            row |= {f"validation/{name}": value for name, value in scores.items()}
+        self.epoch_sums, self.epoch_counts = {}, {}
+        self.history.append(row)
+        self.log_dict(
+            {k: torch.tensor(v) for k, v in row.items() if k.startswith("validation/")},
+            rank_zero_only=True,
+        )
+        self._step_plateaus(row)
+
+    def _step_plateaus(self, row: Mapping[str, float | int]) -> None:
+        watched = row.get("validation/nll", row.get("validation/rmse", row["train/loss"]))
+        for schedule in _as_list(self.lr_schedulers()):
+            if isinstance(schedule, ReduceLROnPlateau):
+                schedule.step(watched)
+
+    @override
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        loader = self.trainer.train_dataloader
+        checkpoint["progress"] = {
+            "n_steps": self.n_steps,
+            "epoch_sums": self.epoch_sums,
+            "epoch_counts": self.epoch_counts,
+            "history": self.history,
+            "random_state": torch.get_rng_state(),
+            "loader": loader.state_dict() if isinstance(loader, BatchLoader) else None,
+        }
+
+    @override
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        progress = checkpoint["progress"]
+        self.n_steps = progress["n_steps"]
+        self.epoch_sums = dict(progress["epoch_sums"])
+        self.epoch_counts = dict(progress["epoch_counts"])
+        self.history = list(progress["history"])
+        self._resumed = {key: progress[key] for key in ("random_state", "loader")}
+
+    @override
+    def on_train_start(self) -> None:
+        """Go on in the same order, and with the same dropout, as if never interrupted."""
+        if self._resumed is None:
+            return
+        torch.set_rng_state(self._resumed["random_state"])
+        loader = self.trainer.train_dataloader
+        if isinstance(loader, BatchLoader):  # others are Lightning's affair
+            loader.load_state_dict(self._resumed["loader"])
+        self._resumed = None
+
+
+def _as_list(things: Any) -> list[Any]:
+    return things if isinstance(things, list) else [] if things is None else [things]
