@@ -1,7 +1,10 @@
 """Models by name, from a package, or the user's own."""
 
 import importlib
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -18,9 +21,12 @@ SMALL_IMAGE = 32
 
 
 @MODELS.register("small_cnn")
-def small_cnn(n_outputs: int, *, in_channels: int, **_: Any) -> nn.Module:
+def small_cnn(n_outputs: int, *, in_channels: int, width: float = 1.0, **_: Any) -> nn.Module:
     """Three convolutions, for small images and quick answers."""
-    return SmallCNN(n_outputs, in_channels=in_channels)
+    if not width > 0:
+        raise ArgumentError(f"`width` must be above 0: got {width}. 1 is 16 channels at first.")
+    channels = max(1, round(16 * width))
+    return SmallCNN(n_outputs, in_channels=in_channels, channels=channels)
 
 
 @MODELS.register("preact_resnet18")
@@ -96,8 +102,9 @@ def _from_timm(name: str, n_outputs: int, in_channels: int) -> nn.Module:
 def _from_module(module: str, function: str, n_outputs: int) -> nn.Module:
     given = f"{module}:{function}"
     try:
-        make = getattr(importlib.import_module(module), function)
-    except ImportError as error:
+        with _working_folder():
+            make = getattr(importlib.import_module(module), function)
+    except (ImportError, TypeError) as error:  # a TypeError if it begins with a dot
         raise ArgumentError(
             f"`model` {given!r} must name a module that Python can import: {error}. Run from its "
             "folder, or put that into PYTHONPATH."
@@ -107,12 +114,24 @@ def _from_module(module: str, function: str, n_outputs: int) -> nn.Module:
             f"`model` {given!r} must name a function: the module {module!r} has no {function!r}."
         ) from None
     try:
-        model = make(n_outputs)
+        with _working_folder():
+            model = make(n_outputs)
     except TypeError as error:
         raise ArgumentError(
             f"`model` {given!r} is called with one argument, the number of outputs: {error}."
         ) from error
     return _checked(model, given)
+
+
+@contextmanager
+def _working_folder() -> Iterator[None]:
+    """Find modules in the working folder too, after all others: a command does not by itself."""
+    before = list(sys.path)
+    sys.path.append(str(Path.cwd()))
+    try:
+        yield
+    finally:
+        sys.path[:] = before
 
 
 def _checked(model: object, given: str) -> nn.Module:
