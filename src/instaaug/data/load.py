@@ -85,6 +85,7 @@ def load_data(
         )
         name = Path(source).name
     _check_task(parts, task, name)
+    _check_shape(parts, name, size=size, channels=channels)
     choices: dict[str, Any] = {"seed": seed, "by": split}
     if "all" in parts:
         splits = split_up(parts["all"], test_fraction=test_fraction, name=name, **choices)
@@ -137,6 +138,21 @@ def _check_task(parts: dict[str, LabeledImages], task: TaskKind, name: str) -> N
         wanted = "classification" if has_classes else "regression"
         raise ArgumentError(
             f'`task` must fit the data: {name!r} has {kind} as targets. Choose task="{wanted}".'
+        )
+
+
+def _check_shape(
+    parts: dict[str, LabeledImages], name: str, *, size: int | None, channels: int | None
+) -> None:
+    """Raise if images come as they are, and not as they were asked for."""
+    got_channels, height, _ = next(iter(parts.values())).image_shape
+    if size not in (None, height) or channels not in (None, got_channels):
+        raise ArgumentError(
+            f"`size` and `channels` must be those of {name!r}, which cannot be changed: its "
+            f"images have {height} pixels and {got_channels} channels, got "
+            f"{height if size is None else size} and "
+            f"{got_channels if channels is None else channels}. Leave them out, or convert the "
+            "images."
         )
 
 
