@@ -1,0 +1,214 @@
+"""A run on disk: what is needed to repeat it, to go on with it, and to use what it made."""
+
+import json
+import platform
+import subprocess
+import sys
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from instaaug import __version__
+from instaaug.errors import ArgumentError, DataError, WeightsFileError
+from instaaug.experiments.build import DataFacts, build_task
+from instaaug.experiments.config import TrainConfig, read_config
+from instaaug.files import write_text, write_whole
+from instaaug.tasks import AugmentedTask
+
+__all__ = ["RunDirectory", "read_yaml"]
+
+PICTURE_HEIGHT = 768
+PACKAGES = ("torch", "lightning", "numpy", "pillow", "safetensors")
+
+
+class RunDirectory:
+    """The files of a run.
+
+    ``config.yaml`` every setting; ``data.json`` what the model must know of its data;
+    ``environment.json`` versions, commit, command; ``last.ckpt`` to go on from;
+    ``metrics.csv`` a row per epoch; ``model.safetensors`` and ``aug.safetensors`` what was
+    learned; ``results.json`` how good it is; ``tensorboard/`` curves and pictures.
+
+    Arguments:
+        path: The folder.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.config_file = self.path / "config.yaml"
+        self.environment_file = self.path / "environment.json"
+        self.facts_file = self.path / "data.json"
+        self.checkpoint = self.path / "last.ckpt"
+        self.metrics = self.path / "metrics.csv"
+        self.model_file = self.path / "model.safetensors"
+        self.augmenter_file = self.path / "aug.safetensors"
+        self.results_file = self.path / "results.json"
+
+    def start(self, config: TrainConfig) -> None:
+        """Make the folder for a new run; raise if there is one already."""
+        if self.config_file.exists():
+            raise ArgumentError(
+                f"`out` must be a new folder: {str(self.path)!r} holds a run. Go on with it by "
+                f"`instaaug resume {self.path}`, or choose another folder."
+            )
+        text = yaml.safe_dump(config.to_dict(), sort_keys=False, allow_unicode=True)
+        write_text(self.config_file, text)
+        self._write_json(self.environment_file.name, _environment())
+
+    def withdraw(self) -> None:
+        """Take back what `start` wrote, for a run that could not begin."""
+        for file in (self.config_file, self.environment_file):
+            file.unlink(missing_ok=True)
+        if not any(self.path.iterdir()):
+            self.path.rmdir()
+
+    def read_config(self) -> TrainConfig:
+        """The settings of the run."""
+        if not self.config_file.is_file():
+            raise FileNotFoundError(
+                f"There is no run in {str(self.path)!r}: it has no config.yaml. "
+                "`instaaug train --out FOLDER` makes one."
+            )
+        return read_config(read_yaml(self.config_file), source=str(self.config_file))
+
+    def write_facts(self, facts: DataFacts) -> None:
+        """Keep what the model must know of its data; raise if a resumed run finds other data."""
+        if self.facts_file.is_file():
+            self.check_split(facts.split_hash)
+        self._write_json(self.facts_file.name, asdict(facts))
+
+    def check_split(self, split_hash: str) -> None:
+        """Raise if the data are not those that the run began with."""
+        before = self.read_facts().split_hash
+        if before != split_hash:
+            raise ArgumentError(
+                "`data` must be the same as when the run began: the split had the hash "
+                f"{before}, now it has {split_hash}. Put the images back, or start a new run."
+            )
+
+    def read_facts(self) -> DataFacts:
+        """What the model must know of its data."""
+        try:
+            return DataFacts.from_dict(json.loads(self.facts_file.read_text(encoding="utf-8")))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise DataError(
+                f"{str(self.facts_file)!r} must be as the run wrote it: {error}. Restore it, or "
+                "train again."
+            ) from None
+
+    def write_weights(self, task: AugmentedTask) -> None:
+        """Write the model and the augmenter, without anything that could run code."""
+        self._write_tensors(self.model_file, task.model)
+        if any(True for _ in task.augmenter.parameters()):
+            saver = getattr(task.augmenter, "save", None)
+            if saver is not None:
+                saver(self.augmenter_file)
+            else:
+                self._write_tensors(self.augmenter_file, task.augmenter)
+
+    def load_task(self) -> AugmentedTask:
+        """The task with its trained weights."""
+        if not self.model_file.is_file():
+            raise FileNotFoundError(
+                f"The run {str(self.path)!r} has not finished: there is no model.safetensors. "
+                f"`instaaug resume {self.path}` goes on with it."
+            )
+        task = build_task(self.read_config(), self.read_facts())
+        _fill(task.model, self.model_file)
+        if self.augmenter_file.is_file():
+            _fill(task.augmenter, self.augmenter_file)
+        return task.eval()
+
+    def write_picture(self, picture: Tensor) -> None:
+        """Write ``samples.png`` from values in [0, 1], ``(C, H, W)``, large enough to look at."""
+        from PIL import Image
+
+        pixels = (picture * 255).round().byte().cpu().permute(1, 2, 0).numpy().squeeze()
+        image = Image.fromarray(pixels)
+        factor = max(1, PICTURE_HEIGHT // image.height)
+        image = image.resize(
+            (factor * image.width, factor * image.height), Image.Resampling.NEAREST
+        )
+        write_whole(self.path / "samples.png", lambda file: image.save(file, format="png"))
+
+    def write_results(self, results: dict[str, Any], *, name: str = "results.json") -> None:
+        """Write what came out."""
+        self._write_json(name, results)
+
+    def _write_json(self, name: str, content: Any) -> None:
+        text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+        write_text(self.path / name, text)
+
+    @staticmethod
+    def _write_tensors(path: Path, module: torch.nn.Module) -> None:
+        tensors = {
+            k: v.detach().cpu().contiguous().clone() for k, v in module.state_dict().items()
+        }
+        write_whole(path, lambda file: file.write(save(tensors)))
+
+
+def read_yaml(path: Path) -> dict[Any, Any]:
+    """A YAML file that is a mapping of settings."""
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file {str(path)!r}.")
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        words = " ".join(str(error).split())
+        raise ArgumentError(f"`config` must be YAML: {str(path)!r} is not: {words}") from None
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise ArgumentError(
+            f"`config` must be lines of `setting: value`: {str(path)!r} holds "
+            f"{type(content).__name__}."
+        )
+    return content
+
+
+def _fill(module: torch.nn.Module, path: Path) -> None:
+    try:
+        tensors = load_file(path)
+        module.load_state_dict(tensors)
+    except (SafetensorError, RuntimeError) as error:
+        words = " ".join(str(error).split())[:300]
+        raise WeightsFileError(
+            f"{str(path)!r} does not fit the settings of its run: {words}"
+        ) from None
+
+
+def _environment() -> dict[str, Any]:
+    return {
+        "instaaug": __version__,
+        "commit": _commit(),
+        "command": " ".join(["instaaug", *sys.argv[1:]]),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "processors": torch.get_num_threads(),
+        **{name: _version(name) for name in PACKAGES},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _commit() -> str | None:
+    """The commit of the library, where it runs from a clone."""
+    here = Path(__file__).parent
+    command = ["git", "-C", str(here), "rev-parse", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None

@@ -1,0 +1,266 @@
+"""Train, go on with a run, evaluate: what the command line and a script call."""
+
+import logging
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch import Trainer, seed_everything
+from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.loggers import TensorBoardLogger
+from torch import Tensor
+
+from instaaug.data import DataSplits, LabeledImages, load_data
+from instaaug.errors import ArgumentError
+from instaaug.experiments.build import DataFacts, build_task
+from instaaug.experiments.config import TrainConfig
+from instaaug.experiments.run_directory import RunDirectory
+from instaaug.tasks import (
+    AugmentedTask,
+    BatchLoader,
+    Checkpoints,
+    MetricsTable,
+    SamplePictures,
+    WholeCheckpointIO,
+    evaluate,
+    learned_numbers,
+    make_predictor,
+)
+from instaaug.tasks.watching import sample_sheet
+
+__all__ = ["evaluate_task", "is_later_process", "load_splits", "resume", "train"]
+
+N_SHOWN = 8
+N_SAMPLES = 7
+OnProgress = Callable[[int, int], None]
+
+
+def train(
+    config: TrainConfig,
+    out: str | Path,
+    *,
+    callbacks: list[Callback] | None = None,
+    on_decode: OnProgress | None = None,
+) -> dict[str, Any]:
+    """Train from the beginning; the folder ``out`` receives everything. Returns the results.
+
+    Arguments:
+        config: Every setting.
+        out: A folder that does not hold a run yet.
+        callbacks: More callbacks of Lightning, such as a progress bar.
+        on_decode: Called with the number of files decoded and of all files.
+    """
+    run = RunDirectory(out)
+    is_first = not is_later_process()
+    if is_first:
+        run.start(config)
+    try:
+        ready = _prepare(run, config, callbacks or [], on_decode)
+    except Exception:  # a slip in the settings shall not take the folder
+        if is_first:
+            run.withdraw()
+        raise
+    return _fit(run, config, ready)
+
+
+def resume(
+    out: str | Path,
+    *,
+    callbacks: list[Callback] | None = None,
+    on_decode: OnProgress | None = None,
+) -> dict[str, Any]:
+    """Go on with an interrupted run from its last checkpoint, or from the start if it has none."""
+    run = RunDirectory(out)
+    config = run.read_config()
+    return _fit(run, config, _prepare(run, config, callbacks or [], on_decode))
+
+
+def load_splits(config: TrainConfig, on_decode: OnProgress | None = None) -> DataSplits:
+    """The images that the settings ask for, split."""
+    return load_data(
+        config.data,
+        root=config.root,
+        task=config.task,
+        path_column=config.path_column,
+        target_column=config.target_column,
+        size=config.image_size,
+        channels=config.channels,
+        test_fraction=config.test_fraction,
+        validation_fraction=config.validation_fraction,
+        split=config.split,
+        lights=config.lights,
+        seed=config.seed,
+        on_bad_image=config.on_bad_image,
+        cache_dir=config.cache_dir,
+        on_progress=on_decode,
+    )
+
+
+def evaluate_task(
+    task: AugmentedTask, data: LabeledImages, config: TrainConfig, *, n_samples: int | None = None
+) -> dict[str, Any]:
+    """Scores without and with test-time augmentation, and what φ learned."""
+    n_samples = config.test_samples if n_samples is None else n_samples
+    batches = BatchLoader(data, config.batch_size)
+    tally = task.make_tally().to(task.mean.device)
+    plain = evaluate(make_predictor(task), batches, tally)
+    results: dict[str, Any] = {"plain": plain}
+    if n_samples and config.method != "none":
+        predict = make_predictor(
+            task, n_samples=n_samples, merge=config.merge, select=config.select, seed=config.seed
+        )
+        scores = evaluate(predict, BatchLoader(data, config.batch_size), tally)
+        results["augmented"] = {**scores, "n_samples": n_samples}
+    if learned := learned_numbers(task, BatchLoader(data, config.batch_size)):
+        results["learned"] = learned
+    return results
+
+
+class _Ready(NamedTuple):
+    """All that training needs."""
+
+    splits: DataSplits
+    facts: DataFacts
+    task: AugmentedTask
+    trainer: Trainer
+
+
+def _prepare(
+    run: RunDirectory,
+    config: TrainConfig,
+    callbacks: list[Callback],
+    on_decode: OnProgress | None,
+) -> _Ready:
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    splits = load_splits(config, on_decode)
+    if not len(splits.test):
+        raise ArgumentError(
+            "`test_fraction` must be above 0 where the data have no test set of their own: got "
+            f"{config.test_fraction}. Hold out a fifth, 0.2, for the result."
+        )
+    facts = DataFacts.of(splits)
+    task = build_task(config, facts)
+    with _quiet_lightning(), _refusals_explained():
+        trainer = _make_trainer(run, config, splits, callbacks)
+    return _Ready(splits, facts, task, trainer)
+
+
+def _fit(run: RunDirectory, config: TrainConfig, ready: _Ready) -> dict[str, Any]:
+    splits, facts, task, trainer = ready
+    if not is_later_process():
+        run.write_facts(facts)
+    started = time.monotonic()
+    with _quiet_lightning():
+        seed_everything(config.seed + trainer.global_rank, verbose=False)
+        trainer.fit(task, **_loaders(splits, config, trainer), ckpt_path=_checkpoint(run))
+    if not trainer.is_global_zero:
+        return {}
+    results = {
+        "data": config.data,
+        "method": config.method,
+        "seed": config.seed,
+        "n_train": len(splits.train),
+        "n_test": len(splits.test),
+        "skipped": list(splits.train.skipped),
+        "split_hash": splits.hash,
+        "steps": task.n_steps,
+        "test": evaluate_task(task.cpu(), splits.test, config),
+    }
+    run.write_weights(task)
+    run.write_picture(sample_sheet(task, shown_images(splits.test), N_SAMPLES))
+    run.write_results(results)
+    run.write_results({"seconds": time.monotonic() - started}, name="timing.json")
+    return results
+
+
+def shown_images(data: LabeledImages) -> Tensor:
+    """A few images from all over a set, for pictures."""
+    spread = np.linspace(0, len(data) - 1, min(N_SHOWN, len(data))).round().astype(int)
+    return data.__getitems__(spread.tolist())[0]
+
+
+def _make_trainer(
+    run: RunDirectory, config: TrainConfig, splits: DataSplits, callbacks: list[Callback]
+) -> Trainer:
+    several = config.devices * config.nodes > 1
+    strategy = "ddp_find_unused_parameters_true" if config.strategy in ("auto", "ddp") else None
+    return Trainer(
+        accelerator=config.accelerator,
+        devices=config.devices,
+        num_nodes=config.nodes,
+        strategy=(strategy or config.strategy) if several else "auto",
+        precision=config.precision,  # type: ignore[arg-type]
+        max_epochs=config.epochs,
+        logger=TensorBoardLogger(run.path, name="", version="tensorboard"),
+        log_every_n_steps=config.log_every,
+        num_sanity_val_steps=0,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        use_distributed_sampler=False,  # the loader deals out the images itself
+        default_root_dir=run.path,
+        plugins=[WholeCheckpointIO()],
+        callbacks=[
+            MetricsTable(run.metrics),
+            SamplePictures(shown_images(splits.test), n_samples=N_SAMPLES),
+            *callbacks,
+            Checkpoints(run.checkpoint, minutes=config.checkpoint_minutes),
+        ],
+    )
+
+
+@contextmanager
+def _refusals_explained() -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, RuntimeError, MisconfigurationException) as error:
+        words = " ".join(str(error).split())
+        raise ArgumentError(
+            "`accelerator`, `devices`, `strategy` and `precision` must suit this machine. "
+            f"Lightning says: {words}"
+        ) from error
+
+
+def _loaders(splits: DataSplits, config: TrainConfig, trainer: Trainer) -> dict[str, Any]:
+    place = {"rank": trainer.global_rank, "world": trainer.world_size}
+    loaders: dict[str, Any] = {
+        "train_dataloaders": BatchLoader(
+            splits.train, config.batch_size, seed=config.seed, **place
+        )
+    }
+    if splits.validation is not None:
+        loaders["val_dataloaders"] = BatchLoader(splits.validation, config.batch_size, **place)
+    return loaders
+
+
+def _checkpoint(run: RunDirectory) -> Path | None:
+    return run.checkpoint if run.checkpoint.is_file() else None
+
+
+def is_later_process() -> bool:
+    """Whether another process of the same run has begun before this one."""
+    return any(int(os.environ.get(name, "0")) > 0 for name in ("LOCAL_RANK", "NODE_RANK"))
+
+
+@contextmanager
+def _quiet_lightning() -> Iterator[None]:
+    """Keep advertisements and remarks on our own choices from the user."""
+    names = ("lightning.pytorch", "lightning.fabric", "lightning.pytorch.utilities.rank_zero")
+    before = {name: logging.getLogger(name).level for name in names}
+    for name in names:
+        logging.getLogger(name).setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="lightning.*")
+        warnings.filterwarnings("ignore", message=".*isinstance.*LeafSpec.*")
+        try:
+            yield
+        finally:
+            for name, level in before.items():
+                logging.getLogger(name).setLevel(level)
