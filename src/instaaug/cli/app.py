@@ -2,14 +2,22 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal, Optional
 
 import typer
 from rich.console import Console
 
+from instaaug.cli.settings import with_settings
 from instaaug.errors import InstaAugError
 
 __all__ = ["app", "main"]
+
+Kind = Literal["transforms", "models", "data", "methods"]
+Run = Annotated[Path, typer.Argument(help="The folder of a run.", show_default=False)]
+Samples = Annotated[
+    Optional[int],  # noqa: UP045  # typer reads it
+    typer.Option(min=0, help="Samples per image; 0 for none.", show_default="as in training"),
+]
 
 app = typer.Typer(
     help="Learn, for every single input, which augmentations are safe.",
@@ -22,6 +30,103 @@ app = typer.Typer(
 @app.callback()
 def root() -> None:
     """Learn, for every single input, which augmentations are safe."""
+
+
+@app.command()
+@with_settings
+def train(
+    *,
+    given: dict[str, Any],
+    config: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="A YAML file with settings; options on the command line win."),
+    ] = None,
+    out: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="The run's folder.", show_default="runs/DATA-METHOD"),
+    ] = None,
+) -> None:
+    """Train a model with learned augmentation; without DATA, on the built-in sprites."""
+    from instaaug.cli.train import run_train
+
+    run_train(given, config=config, out=out)
+
+
+@app.command()
+def resume(run: Run) -> None:
+    """Go on with a run that was interrupted, as if nothing had happened."""
+    from instaaug.cli.train import run_resume
+
+    run_resume(run)
+
+
+@app.command()
+def evaluate(
+    run: Run,
+    data: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Argument(help="Other images with the same classes.", show_default="the test images"),
+    ] = None,
+    samples: Samples = None,
+    json: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--json", help="Write the scores to this file as well."),
+    ] = None,
+) -> None:
+    """Score a trained model with and without test-time augmentation."""
+    from instaaug.cli.predict import run_evaluate
+
+    run_evaluate(run, data=data, n_samples=samples, json_file=json)
+
+
+@app.command()
+def predict(
+    run: Run,
+    images: Annotated[
+        list[Path], typer.Argument(help="Image files, or folders of them.", show_default=False)
+    ],
+    out: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="A .csv or .jsonl file.", show_default="CSV to the terminal"),
+    ] = None,
+    samples: Samples = None,
+    top: Annotated[int, typer.Option(min=1, help="Most probable classes to list.")] = 1,
+    on_bad_image: Annotated[
+        Literal["error", "skip"],
+        typer.Option(help="Stop at a file that cannot be read, or list it without a prediction."),
+    ] = "error",
+) -> None:
+    """Predict images with a trained model and its learned test-time augmentation."""
+    from instaaug.cli.predict import run_predict
+
+    run_predict(
+        run, images, out=out, n_samples=samples, n_top=top, skip_bad=on_bad_image == "skip"
+    )
+
+
+@app.command("list")
+def list_things(
+    kind: Annotated[
+        Optional[Kind],  # noqa: UP045
+        typer.Argument(help="What to list.", show_default="everything"),
+    ] = None,
+) -> None:
+    """List transforms, models, data sets and methods, with a sentence on each."""
+    from instaaug.cli.listing import run_list
+
+    run_list(kind)
+
+
+@app.command()
+def show(
+    config: Annotated[
+        Path, typer.Argument(help="A YAML file, or the folder of a run.", show_default=False)
+    ],
+) -> None:
+    """Show every setting of a configuration, and which differ from the defaults."""
+    from instaaug.cli.listing import run_show
+
+    run_show(config)
 
 
 @app.command()
@@ -43,11 +148,28 @@ def demo(
 
 
 def main() -> None:
-    """Run the command line; an error of ours is one sentence, not a traceback."""
+    """Run the command line; an error of ours is a sentence, not a traceback."""
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
         app()
-    except (InstaAugError, FileNotFoundError) as error:
-        console = Console(stderr=True, highlight=False, soft_wrap=True)
+    except (InstaAugError, OSError) as error:
         console.print("error:", style="bold red", end=" ")
-        console.print(str(error), markup=False)
+        console.print(_sentence(error), markup=False)
         sys.exit(2)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] not in ("lightning", "yaml", "PIL"):
+            raise
+        console.print("error:", style="bold red", end=" ")
+        console.print(
+            f"This command needs {error.name}, which is not installed. "
+            "Run `pip install 'instaaug[train]'`.",
+            markup=False,
+        )
+        sys.exit(2)
+
+
+def _sentence(error: Exception) -> str:
+    """What went wrong; in the system's words if they are not ours."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{str(error.filename)!r} cannot be used: {error.strerror}."
+    return str(error)

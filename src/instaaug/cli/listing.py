@@ -1,0 +1,99 @@
+"""What ``instaaug list`` and ``instaaug show`` print."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from instaaug.experiments.config import (
+    PANELS,
+    TrainConfig,
+    read_config,
+    setting_help,
+    setting_panel,
+)
+from instaaug.experiments.run_directory import RunDirectory, read_yaml
+
+__all__ = ["run_list", "run_show"]
+
+
+def run_list(kind: str | None) -> None:
+    """Print the names of one kind of thing, or of all, with a sentence on each."""
+    console = Console()
+    kinds: Mapping[str, Callable[[], dict[str, str]]] = {
+        "transforms": _transforms,
+        "models": _models,
+        "data": _data,
+        "methods": _methods,
+    }
+    for name in [kind] if kind else kinds:
+        table = Table(title=name, title_justify="left", show_header=False, box=None)
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column()
+        for key, sentence in sorted(kinds[name]().items()):
+            table.add_row(key, Text(sentence))
+        console.print(table)
+
+
+def run_show(config: Path) -> None:
+    """Print every setting of a YAML file or a run."""
+    if config.is_dir():
+        settings = RunDirectory(config).read_config()
+    else:
+        settings = read_config(read_yaml(config), source=str(config))
+    console = Console()
+    for panel in PANELS:
+        table = Table(title=panel, title_justify="left", show_header=False, box=None)
+        for _ in range(3):
+            table.add_column()
+        for item in fields(TrainConfig):
+            if setting_panel(item) == panel:
+                value = getattr(settings, item.name)
+                shown = Text("" if value is None else str(value))
+                if value != item.default:
+                    shown = Text(f"{shown} *", style="bold green")
+                table.add_row(
+                    Text(item.name, style="bold"), shown, Text(setting_help(item), style="dim")
+                )
+        console.print(table)
+    console.print(Text("* differs from the default"))
+
+
+def _first_sentence(thing: object) -> str:
+    return (thing.__doc__ or "").strip().split("\n")[0]
+
+
+def _transforms() -> dict[str, str]:
+    from instaaug.transforms import TRANSFORMS
+
+    return {name: _first_sentence(kind) for name, kind in TRANSFORMS.items()}
+
+
+def _models() -> dict[str, str]:
+    from instaaug.networks import MODELS
+
+    own = {
+        "timm:NAME": "Any model of timm, where it is installed.",
+        "module:function": "Your own function of the number of outputs that returns an nn.Module.",
+    }
+    return {name: _first_sentence(make) for name, make in MODELS.items()} | own
+
+
+def _data() -> dict[str, str]:
+    from instaaug.data import DATASETS
+
+    own = {
+        "FOLDER": "Images of any size, one folder per class, perhaps within train/ and test/.",
+        "FILE.csv": "A table of paths and labels.",
+        "FILE.npz": "Arrays of images and labels.",
+    }
+    return {name: named.description for name, named in DATASETS.items()} | own
+
+
+def _methods() -> dict[str, str]:
+    from instaaug.experiments.build import AUGMENTERS
+
+    return {name: _first_sentence(make) for name, make in AUGMENTERS.items()}
