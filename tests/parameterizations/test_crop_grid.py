@@ -62,9 +62,21 @@ def test_boxes_move_inwards_only_and_only_as_far_as_they_must(
     free, held = CropGrid(levels).boxes, CropGrid(levels, max_outside=max_outside).boxes
     moved = (free[:, :2] - held[:, :2]) * free[:, :2].sign()
     assert (moved >= -1e-6).all()
-    at_the_limit = held[:, :2].abs() + (0.5 - max_outside) * held[:, 2:] - 1
-    assert (at_the_limit[moved > 1e-5].abs() < 1e-5).all()
+    room = 1 - held[:, :2].abs() - (0.5 - max_outside) * held[:, 2:]
+    for moves, rooms in zip(moved.T, room.T, strict=True):
+        sizes = held[:, 2]
+        for size in sizes[moves > 1e-5].unique():  # its outermost box touches the limit
+            assert rooms[sizes == size].min().abs() < 1e-5
     assert torch.equal(free[:, 2:], held[:, 2:])
+
+
+@pytest.mark.parametrize("level", [(0.375, 16), (0.75, 8), (0.95, 5)])
+def test_boxes_that_move_inwards_do_not_pile_up(level: Level) -> None:
+    n = level[1]
+    xs = CropGrid([level], max_outside=0.0).boxes[:n, 0]
+    steps = xs.diff()
+    torch.testing.assert_close(steps, steps.mean().expand(n - 1))
+    assert float(steps.mean()) == pytest.approx(2 * (1 - level[0]) / (n - 1))
 
 
 def test_nothing_outside_puts_corner_boxes_into_the_corner() -> None:

@@ -182,13 +182,24 @@ class CropGrid:
 
 
 def _moved_inwards(level: GridLevel, max_outside: float) -> GridLevel:
-    """Hold centers where at most ``max_outside`` of the box lies beyond the border."""
+    """Draw centers together until at most ``max_outside`` of a box lies beyond the border.
 
-    def held(centers: tuple[float, ...], extent: float) -> tuple[float, ...]:
+    All centers of a level shrink alike: moving only those beyond the limit would pile boxes up
+    there, and copies of one box would count as diversity.
+    """
+
+    def share(centers: tuple[float, ...], extent: float) -> float:
+        farthest = max(abs(c) for c in centers)
         limit = 1 + (max_outside - 0.5) * extent
-        return tuple(min(max(c, -limit), limit) for c in centers)
+        return min(1.0, limit / farthest) if farthest else 1.0
 
-    return replace(level, xs=held(level.xs, level.width), ys=held(level.ys, level.height))
+    right, down = share(level.xs, level.width), share(level.ys, level.height)
+    return replace(
+        level,
+        xs=tuple(right * x for x in level.xs),
+        ys=tuple(down * y for y in level.ys),
+        cell=(right * level.cell[0], down * level.cell[1]),
+    )
 
 
 def _level_from(config: Mapping[str, Any]) -> GridLevel:
