@@ -25,13 +25,20 @@ class Interrupted(InstaAugError):  # noqa: N818  # nothing went wrong
 
 
 class WholeCheckpointIO(TorchCheckpointIO):
-    """Writes a checkpoint aside and then renames it: a kill leaves the old one or the new one."""
+    """Writes a checkpoint aside and renames it: a kill leaves the old one or the new one."""
 
     @override
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
     ) -> None:
         write_whole(Path(path), lambda file: torch.save(checkpoint, file))
+
+    @override
+    def load_checkpoint(
+        self, path: str | Path, map_location: Any = "cpu", weights_only: bool | None = None
+    ) -> dict[str, Any]:
+        """Read tensors and plain values; a file with anything else in it is refused by torch."""
+        return dict(torch.load(path, map_location=map_location, weights_only=True))
 
 
 class Checkpoints(AfterTask):

@@ -124,10 +124,8 @@ class RegressionTally(Tally):
         n, squared, absolute, total, total_squared = self.sums.tolist()
         n_or_one = max(n, 1.0)
         variance = total_squared - total**2 / n_or_one
-        if variance > ROUNDING * total_squared:
-            r2 = 1 - squared / variance
-        else:  # all targets are the same, and there is nothing to explain
-            r2 = float(squared == 0)
+        all_the_same = variance <= ROUNDING * total_squared  # and nothing to explain
+        r2 = float(squared == 0) if all_the_same else 1 - squared / variance
         return {
             "rmse": (squared / n_or_one) ** 0.5,
             "mae": absolute / n_or_one,

@@ -1,0 +1,164 @@
+"""What every method that learns nothing owes to whoever trains or tests with it."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+from instaaug import transforms as T
+from instaaug.augmentation import Augmenter
+from instaaug.errors import ArgumentError, NonFiniteError, ShapeError
+from instaaug.methods import NoAugmentation, RandomAugmentation
+from tests.support.models import images, labels, small_classifier
+
+CROPS = T.Crop(levels=((1.0, 1), (0.5, 2)))
+METHODS: dict[str, Callable[[], Augmenter]] = {
+    "none": NoAugmentation,
+    "random rotation": lambda: RandomAugmentation("rotation"),
+    "random crops": lambda: RandomAugmentation(CROPS),
+    "random of several": lambda: RandomAugmentation(
+        [CROPS, T.Flip(), T.ColorJitter()], strength=0.5
+    ),
+}
+N_COLUMNS = {"none": 0, "random rotation": 1, "random crops": 4, "random of several": 9}
+EVERY = pytest.mark.parametrize("name", METHODS)
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@EVERY
+@pytest.mark.parametrize("n_samples", [1, 3])
+def test_shapes_are_those_of_the_interface(name: str, n_samples: int) -> None:
+    batch = METHODS[name]()(images(5, height=12, width=10), n_samples, targets=labels(5))
+    assert batch.inputs.shape == (5 * n_samples, 3, 12, 10)
+    assert batch.theta.shape == (n_samples, 5, batch.theta.shape[2])
+    assert batch.log_prob.shape == (n_samples, 5)
+    assert batch.entropy.shape == (5, 0)
+    assert batch.targets is not None
+    assert batch.targets.tolist() == labels(5).tolist() * n_samples
+
+
+@EVERY
+def test_the_inputs_are_the_images_rendered_with_theta(name: str) -> None:
+    aug, x = METHODS[name](), images(4)
+    batch = aug(x, 2, generator=seeded())
+    for j in range(2):
+        torch.testing.assert_close(
+            batch.inputs[4 * j : 4 * (j + 1)], aug.render(x, batch.theta[j]), rtol=0, atol=0
+        )
+
+
+@EVERY
+def test_targets_of_any_shape_are_repeated(name: str) -> None:
+    targets = torch.rand(4, 2)
+    batch = METHODS[name]()(images(4), 3, targets=targets)
+    assert batch.targets is not None
+    assert torch.equal(batch.targets, torch.cat([targets] * 3))
+
+
+@EVERY
+@pytest.mark.parametrize("shape", [(12,), (3, 4)])
+def test_the_objective_is_the_mean_loss(name: str, shape: tuple[int, ...]) -> None:
+    aug = METHODS[name]()
+    batch = aug(images(4), 3)
+    losses = torch.arange(12.0).reshape(shape).requires_grad_()
+    objective = aug.objective(losses, batch)
+    objective.backward()
+    assert objective.item() == 5.5
+    assert losses.grad is not None
+    torch.testing.assert_close(losses.grad, torch.full(shape, 1 / 12))
+
+
+@EVERY
+def test_there_is_nothing_to_learn_and_nothing_to_watch(name: str) -> None:
+    aug = METHODS[name]()
+    assert list(aug.parameters()) == []
+    assert dict(aug.monitor(aug(images(2)))) == {}
+    assert aug.state_dict() == {}
+
+
+@EVERY
+def test_a_seeded_generator_makes_everything_repeatable(name: str) -> None:
+    aug, x = METHODS[name](), images(6)
+    one, two = (aug(x, 2, generator=seeded(4)) for _ in range(2))
+    assert torch.equal(one.inputs, two.inputs)
+    assert torch.equal(one.theta, aug.draw(x, 2, generator=seeded(4)))
+
+
+@EVERY
+def test_a_generator_spares_the_global_randomness(name: str) -> None:
+    before = torch.get_rng_state()
+    METHODS[name]()(images(2), generator=seeded())
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "none"])
+def test_another_seed_draws_something_else(name: str) -> None:
+    aug, x = METHODS[name](), images(6)
+    assert not torch.equal(
+        aug.draw(x, 2, generator=seeded(0)), aug.draw(x, 2, generator=seeded(1))
+    )
+
+
+@EVERY
+def test_a_wrapped_model_averages_over_samples(name: str) -> None:
+    aug, model, x = METHODS[name](), small_classifier().eval(), images(5)
+    result = aug.wrap(model, 4)(x, seeded())
+    theta = aug.draw(x, 4, generator=seeded())
+    naive = torch.stack([model(aug.render(x, row)) for row in theta]).mean(dim=0)
+    torch.testing.assert_close(result, naive, atol=1e-5, rtol=1e-5)
+
+
+def test_no_augmentation_at_test_time_is_the_plain_model() -> None:
+    model, x = small_classifier().eval(), images(5)
+    torch.testing.assert_close(NoAugmentation().wrap(model, 3)(x), model(x))
+
+
+@EVERY
+def test_the_model_and_the_images_receive_their_gradients(name: str) -> None:
+    aug, model, x = METHODS[name](), nn.Conv2d(3, 1, 1), images(2).requires_grad_()
+    batch = aug(x)
+    aug.objective(model(batch.inputs).square().flatten(1).mean(dim=1), batch).backward()
+    assert all(p.grad is not None for p in model.parameters())
+    assert x.grad is not None
+    assert x.grad.abs().sum() > 0
+
+
+@EVERY
+def test_double_precision_stays_double(name: str) -> None:
+    assert METHODS[name]()(images(2).double()).inputs.dtype == torch.float64
+
+
+# --- errors -------------------------------------------------------------------------------------
+
+
+@EVERY
+def test_no_sample_is_too_few(name: str) -> None:
+    with pytest.raises(ArgumentError, match=r"`n_samples` must be at least 1: got 0\."):
+        METHODS[name]()(images(2), 0)
+
+
+@EVERY
+def test_targets_of_other_inputs_are_refused(name: str) -> None:
+    with pytest.raises(ShapeError, match=r"`targets` must have one entry per input: got 3 for 2"):
+        METHODS[name]()(images(2), targets=labels(3))
+
+
+@EVERY
+@pytest.mark.parametrize(
+    ("losses", "got"), [(torch.tensor(1.0), "got a scalar"), (torch.ones(3), r"got shape \(3,\)")]
+)
+def test_losses_are_one_per_input(name: str, losses: torch.Tensor, got: str) -> None:
+    aug = METHODS[name]()
+    with pytest.raises(ShapeError, match=rf"`losses` must hold one loss per .*\(2,\): {got}"):
+        aug.objective(losses, aug(images(2)))
+
+
+@EVERY
+def test_losses_are_numbers(name: str) -> None:
+    aug = METHODS[name]()
+    with pytest.raises(NonFiniteError, match="`losses`"):
+        aug.objective(torch.tensor([1.0, torch.nan]), aug(images(2)))

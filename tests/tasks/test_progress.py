@@ -1,0 +1,97 @@
+"""The line that says how far a run is."""
+
+import io
+
+import pytest
+import torch
+from rich.console import Console
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, IterableDataset
+from typing_extensions import override
+
+from instaaug import InstaAug
+from instaaug import transforms as T
+from instaaug.errors import NonFiniteError
+from instaaug.tasks import BatchLoader, RichProgress
+from tests.support.tiny_training import fit, labeled_halves, supervised
+
+DATA = labeled_halves(32)
+
+
+def console(*, terminal: bool) -> Console:
+    return Console(file=io.StringIO(), record=True, force_terminal=terminal, width=160)
+
+
+def rotation() -> InstaAug:
+    torch.manual_seed(0)
+    return InstaAug(T.Rotation())
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_every_epoch_leaves_a_line_with_its_numbers(*, terminal: bool) -> None:
+    screen, task = console(terminal=terminal), supervised(rotation())
+    progress = RichProgress(screen)
+    fit(task, BatchLoader(DATA, 8, seed=0), BatchLoader(DATA, 8), epochs=2, callbacks=[progress])
+    lines = [line for line in screen.export_text().splitlines() if "val nll" in line]
+    assert len(lines) == 2
+    for i, (line, row) in enumerate(zip(lines, task.history, strict=True), 1):
+        assert f"{i}/2" in line
+        assert f"loss {row['train/loss']:.3f}" in line
+        assert f"entropy rotation {row['train/entropy/rotation']:.3f}" in line
+        assert f"λ rotation {row['train/weight/rotation']:.3f}" in line
+        assert f"val top1 {row['validation/top1']:.1%}" in line
+        assert "ece" not in line
+
+
+def drawn(screen: Console) -> str:
+    """All that went to the terminal, also what was overwritten."""
+    assert isinstance(screen.file, io.StringIO)
+    return screen.file.getvalue()
+
+
+def test_a_terminal_shows_a_bar_over_all_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("instaaug.tasks.progress.SECONDS_BETWEEN", 0.0)
+    screen, progress = console(terminal=True), None
+    progress = RichProgress(screen)
+    fit(supervised(rotation()), BatchLoader(DATA, 8, seed=0), epochs=2, callbacks=[progress])
+    text = drawn(screen)
+    assert "/8" in text
+    assert "left" in text
+
+
+def test_anything_but_a_terminal_gets_lines_only() -> None:
+    screen = console(terminal=False)
+    fit(supervised(), BatchLoader(DATA, 8, seed=0), epochs=2, callbacks=[RichProgress(screen)])
+    assert [line[:13] for line in drawn(screen).splitlines()] == ["epoch     1/2", "epoch     2/2"]
+
+
+class Stream(IterableDataset[tuple[Tensor, Tensor]]):
+    """Nobody knows how long."""
+
+    def __iter__(self):  # type: ignore[no-untyped-def]  # noqa: ANN204
+        yield from (DATA[i] for i in range(len(DATA)))
+
+
+def test_a_run_of_unknown_length_is_shown_as_well() -> None:
+    screen = console(terminal=True)
+    fit(supervised(), DataLoader(Stream(), 8), callbacks=[RichProgress(screen)])
+    assert "loss" in screen.export_text()
+
+
+class Fails(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.zeros(2))
+
+    @override
+    def forward(self, x: Tensor) -> Tensor:
+        return self.gain.expand(len(x), 2) * torch.nan
+
+
+def test_the_bar_is_gone_when_a_run_fails() -> None:
+    """A bar that lives on would hide the cursor and draw over the error."""
+    screen = console(terminal=True)
+    task = supervised(model=Fails())
+    with pytest.raises(NonFiniteError, match="in step 0"):
+        fit(task, BatchLoader(DATA, 8, seed=0), callbacks=[RichProgress(screen)])
+    assert drawn(screen).rindex("\x1b[?25h") > drawn(screen).rindex("\x1b[?25l")  # cursor is back
