@@ -65,4 +65,4 @@ def is_full_disk(error: BaseException | None) -> bool:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file, whole or not at all."""
-    write_whole(path, lambda file: file.write(text.encode()))
+    write_whole(path, lambda file: file.write(text.encode("utf-8", "surrogateescape")))

@@ -36,7 +36,7 @@ from instaaug.parameterizations import (
     make_family,
 )
 from instaaug.shapes import Images, Maps
-from instaaug.spaces import Boxes
+from instaaug.spaces import Boxes, Interval
 from instaaug.transforms import Transform
 
 __all__ = ["InstaAug"]
@@ -271,11 +271,19 @@ class InstaAug(Augmenter):
 
     @override
     def monitor(self, batch: AugmentedBatch) -> Mapping[str, Tensor]:
-        """Mean entropy in nats and λ of each factor."""
+        """Mean entropy in nats, λ, and mean width of the range or side of the box, by factor."""
         entropy = batch.entropy.detach().mean(dim=0)
-        numbers = {f"entropy/{name}": entropy[i] for i, name in enumerate(self.limits)}
-        weights = {f"weight/{name}": self.band.weight[i] for i, name in enumerate(self.limits)}
-        return numbers | weights
+        spaces = self.transform.spaces
+        numbers = {f"entropy/{name}": entropy[i] for i, name in enumerate(spaces)}
+        numbers |= {f"weight/{name}": self.band.weight[i] for i, name in enumerate(spaces)}
+        column = 0
+        for i, (name, space) in enumerate(spaces.items()):
+            if isinstance(space, Boxes):
+                numbers[f"side/{name}"] = batch.theta[..., column + 2].detach().mean() / 2
+            elif isinstance(space, Interval):  # the geometric mean over its parameters
+                numbers[f"width/{name}"] = (entropy[i] / space.size).exp()
+            column += space.size
+        return numbers
 
     def save(self, path: str | Path) -> None:
         """Write weights, λ and all settings to a safetensors file, at once or not at all."""

@@ -1,13 +1,14 @@
 """What ``instaaug evaluate`` and ``instaaug predict`` do."""
 
 import csv
+import io
 import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Protocol, runtime_checkable
 
 from rich.console import Console
 
@@ -18,6 +19,14 @@ from instaaug.experiments.inference import predict_files, score_run
 from instaaug.files import write_text
 
 __all__ = ["run_evaluate", "run_predict"]
+
+
+@runtime_checkable
+class Writable(Protocol):
+    """The terminal or an open file."""
+
+    def write(self, text: str, /) -> Any:
+        """Add text."""
 
 
 def run_evaluate(
@@ -54,18 +63,22 @@ def run_predict(
 
 
 @contextmanager
-def _opened(out: Path | None) -> Iterator[TextIO]:
+def _opened(out: Path | None) -> Iterator[Writable]:
+    names = "surrogateescape"  # names of files that are no text go out byte for byte
     if out is None:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors=names)
         yield sys.stdout
         return
     out.parent.mkdir(parents=True, exist_ok=True)
-    with out.open("w", newline="", encoding="utf-8") as file:
+    with out.open("w", newline="", encoding="utf-8", errors=names) as file:
         yield file
 
 
-def _write(rows: Iterator[dict[str, Any]], file: TextIO, *, as_lines: bool) -> tuple[int, int]:
+def _write(rows: Iterator[dict[str, Any]], file: Writable, *, as_lines: bool) -> tuple[int, int]:
     n = bad = 0
     table: Any = None
+    cautious: Any = None
     for row in rows:
         n, bad = n + 1, bad + bool(row["error"])
         if as_lines:
@@ -73,6 +86,8 @@ def _write(rows: Iterator[dict[str, Any]], file: TextIO, *, as_lines: bool) -> t
             continue
         if table is None:
             table = csv.DictWriter(file, list(row), lineterminator="\n")
+            cautious = csv.DictWriter(file, list(row), lineterminator="\n", quoting=csv.QUOTE_ALL)
             table.writeheader()
-        table.writerow(row)
+        has_return = any("\r" in str(value) for value in row.values())  # left unquoted by `table`
+        (cautious if has_return else table).writerow(row)
     return n, bad

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from dataclasses import Field, fields
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from types import UnionType
+from typing import Annotated, Any, Optional, Union, get_args, get_origin
 
 import typer
 
@@ -45,7 +46,9 @@ def _parameter(item: Field[Any]) -> inspect.Parameter:
         info = typer.Option(
             name, help=setting_help(item), show_default=shown, rich_help_panel=setting_panel(item)
         )
-    kind: Any = Annotated[Optional[item.type], info]  # noqa: UP045  # a type known at run time
+    several = get_origin(item.type) in (Union, UnionType)
+    first = get_args(item.type)[0] if several else item.type  # others are for YAML alone
+    kind: Any = Annotated[Optional[first], info]  # noqa: UP045  # a type known at run time
     keyword = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(item.name, keyword, default=None, annotation=kind)
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,8 @@ STOPPED = 130  # what shells say of a program that Ctrl-C ended
 def run_train(given: dict[str, Any], *, config: Path | None, out: Path | None) -> None:
     """Train with the settings of a file, over which those typed have priority."""
     settings = read_yaml(config) if config else {}
+    if given.keys() & {"diversity", "entropy"}:  # two ways to say the same
+        settings = {k: v for k, v in settings.items() if k not in ("diversity", "entropy")}
     source = "the settings" if config is None else str(config)
     chosen = read_config({**settings, **given}, source=source)
     console = Console(quiet=is_later_process())
@@ -87,11 +90,11 @@ def _how_to_go_on(folder: Path) -> Iterator[None]:
     try:
         yield
     except Interrupted as stop:
-        words = f"{stop} Go on with `instaaug resume {folder}`."
+        words = f"{stop} Go on with `instaaug resume {_typed(folder)}`."
     except KeyboardInterrupt:
         words = (
-            "Stopped at once. "
-            f"`instaaug resume {folder}` goes on from the last checkpoint, if there is one."
+            f"Stopped at once. `instaaug resume {_typed(folder)}` goes on from the last "
+            "checkpoint, if there is one."
         )
     else:
         return
@@ -100,7 +103,9 @@ def _how_to_go_on(folder: Path) -> Iterator[None]:
 
 
 def _new_folder(config: TrainConfig) -> Path:
-    stem = re.sub(r"[^\w.-]+", "-", Path(config.data).stem or config.data).strip("-") or "data"
+    path = Path(config.data)
+    name = path.resolve().name if path.is_dir() else path.stem
+    stem = re.sub(r"[^\w.-]+", "-", name).strip("-.") or "data"
     base = Path("runs") / f"{stem}-{config.method}"
     folder, number = base, 1
     while folder.exists():
@@ -118,8 +123,13 @@ def _print_end(console: Console, folder: Path, results: dict[str, Any]) -> None:
     _print(
         console,
         f"Look at {folder / 'samples.png'}; all numbers are in {folder / 'results.json'}.\n"
-        f"Predict with `instaaug predict {folder} IMAGES`.",
+        f"Predict with `instaaug predict {_typed(folder)} IMAGES`.",
     )
+
+
+def _typed(folder: Path) -> str:
+    """A folder as a shell understands it, whatever is in its name."""
+    return shlex.quote(str(folder))
 
 
 def _print(console: Console, words: str) -> None:

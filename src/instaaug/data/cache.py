@@ -105,9 +105,9 @@ def cached_pixels(
 ) -> CachedPixels:
     """Decode files with `decode_image`, or find what an earlier call decoded.
 
-    The cache is keyed by the files' relative paths, sizes and modification times, ``size`` and
-    ``channels``. It is written aside and renamed when complete, so that a killed build or two
-    builds at once do no harm.
+    The cache is keyed by the files' relative paths, sizes and times of modification and change,
+    ``size`` and ``channels``. It is written aside and renamed when complete, so that a killed
+    build or two builds at once do no harm.
 
     Arguments:
         paths: The files.
@@ -173,7 +173,7 @@ def _key(files: Sequence[Path], names: Sequence[str], *, size: int, channels: in
     for file, name in zip(files, names, strict=True):
         try:
             status = file.stat()
-            stamp = f"{status.st_size} {status.st_mtime_ns}"
+            stamp = f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
         except OSError:
             stamp = "absent"
         digest.update(os.fsencode(f"\0{name}\0{stamp}"))

@@ -2,8 +2,10 @@
 # ruff: noqa: RUF009  # `_setting` makes a field; ruff cannot see that
 
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, asdict, dataclass, field, fields
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, replace
+from math import inf
 from pathlib import Path
+from reprlib import repr  # noqa: A004  # a hostile file may hold a value of any length
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -14,6 +16,7 @@ __all__ = ["PANELS", "TrainConfig", "read_config", "setting_help", "setting_pane
 Task = Literal["classification", "regression"]
 Method = Literal["instaaug", "random", "none"]
 Pair = tuple[float, float]
+Bands = Pair | dict[str, Pair]
 
 PANELS = ("Data", "Model", "Augmentation", "Training", "Evaluation", "Machine")
 
@@ -78,12 +81,12 @@ class TrainConfig:
     transforms: str = _setting(
         "Augmentation", "auto", "Comma-separated names from `instaaug list transforms`."
     )
-    diversity: Pair | None = _setting(
+    diversity: Bands | None = _setting(
         "Augmentation",
         None,
-        "Entropy band as effective share of the transforms, such as 0.06 0.1.",
+        "Entropy band as effective share of the transforms; in YAML also by factor.",
     )
-    entropy: Pair | None = _setting("Augmentation", None, "Entropy band in nats, instead.")
+    entropy: Bands | None = _setting("Augmentation", None, "Entropy band in nats, instead.")
     grid: str = _setting(
         "Augmentation", "0.375x16,0.75x8,1x1", "Boxes of crops: side x places per axis, ..."
     )
@@ -127,7 +130,9 @@ class TrainConfig:
     learning_rate: float = _setting(
         "Training", 1e-3, "Learning rate of the model; its peak in a cycle."
     )
-    momentum: float = _setting("Training", 0.9, "Momentum of sgd.")
+    momentum: float = _setting(
+        "Training", 0.9, "Momentum of sgd; one_cycle moves it from 0.95 to 0.85 and back."
+    )
     weight_decay: float = _setting("Training", 0.01, "Weight decay of the model.")
     schedule: Literal["constant", "cosine", "one_cycle", "plateau"] = _setting(
         "Training", "one_cycle", "How the learning rate of the model moves."
@@ -161,7 +166,9 @@ class TrainConfig:
     seed: int = _setting("Machine", 0, "Decides splits, weights, order and draws.")
     accelerator: str = _setting("Machine", "auto", "cpu, cuda, mps, or auto.")
     devices: int = _setting("Machine", 1, "Processes or accelerators to use.")
-    strategy: str = _setting("Machine", "auto", "Lightning's strategy for several: ddp, fsdp, ...")
+    strategy: Literal["auto", "ddp"] = _setting(
+        "Machine", "auto", "How several processes share the work."
+    )
     nodes: int = _setting("Machine", 1, "Machines that take part.")
     precision: str = _setting("Machine", "32-true", "Lightning's precision, such as bf16-mixed.")
     threads: int = _setting("Machine", 0, "Processor threads per process; 0 leaves it to torch.")
@@ -182,6 +189,39 @@ class TrainConfig:
                 "`validation_fraction` 0. Hold some out, or choose another schedule."
             )
 
+        self._check_combinations()
+
+    def _check_combinations(self) -> None:
+        """Raise at the door where two settings cannot go together."""
+        if self.task == "regression" and self.merge == "probability":
+            raise ArgumentError(
+                '`merge="probability"` needs classes: got `task="regression"`. Choose "logit", '
+                "which averages the outputs."
+            )
+        if self.method == "instaaug" and self.baseline == "rloo" and self.n_samples < 2:
+            raise ArgumentError(
+                '`baseline="rloo"` compares samples of an image: got `n_samples` 1. Take 2.'
+            )
+        if self.method == "instaaug" and self.estimator == "exact" and self.n_samples > 1:
+            raise ArgumentError(
+                '`estimator="exact"` tries every box: got `n_samples` '
+                f"{self.n_samples}. Leave it at 1."
+            )
+        if self.clip and self.precision == "16-mixed":
+            raise ArgumentError(
+                '`clip` cannot see through the scaling of `precision="16-mixed"`. Choose '
+                '"bf16-mixed".'
+            )
+
+    def located(self) -> "TrainConfig":
+        """The same with absolute paths, so that a run can be used from any folder."""
+        changes: dict[str, Any] = {
+            name: str(Path(value).resolve())
+            for name in ("data", "root", "cache_dir")
+            if (value := getattr(self, name)) and Path(value).exists()
+        }
+        return replace(self, **changes)
+
     def _check_counts(self) -> None:
         least = {
             "epochs": 1, "batch_size": 2, "n_samples": 1, "test_samples": 1, "devices": 1,
@@ -191,7 +231,7 @@ class TrainConfig:
         for name, value in asdict(self).items():
             if not isinstance(value, int | float) or isinstance(value, bool):
                 continue
-            if not value >= least.get(name, 0):
+            if not least.get(name, 0) <= value < inf:
                 raise ArgumentError(
                     f"`{name}` must be at least {least.get(name, 0)}: got {value}."
                 )
@@ -200,7 +240,7 @@ class TrainConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Every setting, as YAML and JSON know it."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+        return {name: _plain(value) for name, value in asdict(self).items()}
 
 
 def read_config(values: Mapping[Any, Any], *, source: str = "settings") -> TrainConfig:
@@ -246,11 +286,13 @@ def _checked(item: Field[Any], value: Any) -> Any:
             raise UnknownNameError(item.name, str(value), get_args(kind))
         return value
     try:
+        if isinstance(value, dict) and any(get_origin(k) is dict for k in kinds):
+            return {str(name): _converted(kind, v) for name, v in value.items()}
         return _converted(kind, value)
     except (TypeError, ValueError, OverflowError):
         assert item.default is not MISSING  # noqa: S101  # every setting has a default
         raise ArgumentError(
-            f"`{item.name}` must be like {_example(kind)}: got {value!r}."
+            f"`{item.name}` must be like {_example(kind)}: got {repr(value)}."
         ) from None
 
 
@@ -267,6 +309,12 @@ def _converted(kind: Any, value: Any) -> Any:
     if isinstance(value, bool) != (kind is bool) or (kind is int and int(value) != float(value)):
         raise TypeError(value)
     return kind(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _example(kind: Any) -> str:

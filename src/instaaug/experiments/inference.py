@@ -35,12 +35,13 @@ def score_run(
 
     Arguments:
         path: The run's folder.
-        data: Anything that ``instaaug train`` takes; all of its images are used.
+        data: Anything that ``instaaug train`` takes; its test part, or all of it without parts.
         n_samples: Samples per image; what the run was trained to use by default.
         on_decode: Called with the number of files decoded and of all files.
     """
     run = RunDirectory(path)
-    config, task, facts = run.read_config(), run.load_task(), run.read_facts()
+    config, facts = run.read_config(), run.read_facts()
+    task = run.load_task().to(_device(config))
     if data is None:
         splits = load_splits(config, on_decode)
         run.check_split(splits.hash)  # or training images might be among those of the test
@@ -55,6 +56,7 @@ def _other_images(
 ) -> LabeledImages:
     splits = load_data(
         data,
+        root=config.root,
         task=config.task,
         path_column=config.path_column,
         target_column=config.target_column,
@@ -100,7 +102,8 @@ def predict_files(
         skip_bad: Whether a file that cannot be read gets a row with the reason, not an error.
     """
     run = RunDirectory(path)
-    config, task, facts = run.read_config(), run.load_task(), run.read_facts()
+    config, facts = run.read_config(), run.read_facts()
+    task = run.load_task().to(_device(config))
     wanted = config.test_samples if n_samples is None else n_samples
     predict = make_predictor(
         task,
@@ -116,6 +119,11 @@ def predict_files(
         for file, error in zip(chunk, errors, strict=True):
             output = None if error else next(outputs)
             yield {"path": str(file), **_row(output, facts, n_top), "error": error}
+
+
+def _device(config: TrainConfig) -> str:
+    wanted = config.accelerator in ("auto", "cuda", "gpu")
+    return "cuda" if wanted and torch.cuda.is_available() else "cpu"
 
 
 def _files(images: Sequence[str | Path]) -> list[Path]:

@@ -2,6 +2,7 @@
 
 import json
 import platform
+import shlex
 import subprocess
 import sys
 from dataclasses import asdict
@@ -56,7 +57,7 @@ class RunDirectory:
         if self.config_file.exists():
             raise ArgumentError(
                 f"`out` must be a new folder: {str(self.path)!r} holds a run. Go on with it by "
-                f"`instaaug resume {self.path}`, or choose another folder."
+                f"`instaaug resume {shlex.quote(str(self.path))}`, or choose another folder."
             )
         text = yaml.safe_dump(config.to_dict(), sort_keys=False, allow_unicode=True)
         write_text(self.config_file, text)
@@ -105,24 +106,29 @@ class RunDirectory:
 
     def write_weights(self, task: AugmentedTask) -> None:
         """Write the model and the augmenter, without anything that could run code."""
-        self._write_tensors(self.model_file, task.model)
         if any(True for _ in task.augmenter.parameters()):
             saver = getattr(task.augmenter, "save", None)
             if saver is not None:
                 saver(self.augmenter_file)
             else:
                 self._write_tensors(self.augmenter_file, task.augmenter)
+        self._write_tensors(self.model_file, task.model)
 
     def load_task(self) -> AugmentedTask:
         """The task with its trained weights."""
         if not self.model_file.is_file():
             raise FileNotFoundError(
                 f"The run {str(self.path)!r} has not finished: there is no model.safetensors. "
-                f"`instaaug resume {self.path}` goes on with it."
+                f"`instaaug resume {shlex.quote(str(self.path))}` goes on with it."
             )
         task = build_task(self.read_config(), self.read_facts())
         _fill(task.model, self.model_file)
-        if self.augmenter_file.is_file():
+        if any(True for _ in task.augmenter.parameters()):
+            if not self.augmenter_file.is_file():
+                raise FileNotFoundError(
+                    f"The run {str(self.path)!r} has lost its aug.safetensors, without which its "
+                    "augmentation knows nothing."
+                )
             _fill(task.augmenter, self.augmenter_file)
         return task.eval()
 
@@ -160,7 +166,7 @@ def read_yaml(path: Path) -> dict[Any, Any]:
         raise FileNotFoundError(f"There is no file {str(path)!r}.")
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         words = " ".join(str(error).split())
         raise ArgumentError(f"`config` must be YAML: {str(path)!r} is not: {words}") from None
     if content is None:

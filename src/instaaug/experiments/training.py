@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -39,6 +40,7 @@ __all__ = ["evaluate_task", "is_later_process", "load_splits", "resume", "train"
 
 N_SHOWN = 8
 N_SAMPLES = 7
+MOST_LOOKED_AT = 2000
 OnProgress = Callable[[int, int], None]
 
 
@@ -57,7 +59,11 @@ def train(
         callbacks: More callbacks of Lightning, such as a progress bar.
         on_decode: Called with the number of files decoded and of all files.
     """
-    run = RunDirectory(out)
+    run, config = RunDirectory(out), config.located()
+    if run.path.resolve().is_relative_to(config.data):
+        raise ArgumentError(
+            f"`out` must lie outside of the images: got {str(out)!r} within {config.data!r}."
+        )
     is_first = not is_later_process()
     if is_first:
         run.start(config)
@@ -109,7 +115,7 @@ def evaluate_task(
     """Scores without and with test-time augmentation, and what φ learned."""
     n_samples = config.test_samples if n_samples is None else n_samples
     batches = BatchLoader(data, config.batch_size)
-    tally = task.make_tally().to(task.mean.device)
+    tally = task.make_tally()
     plain = evaluate(make_predictor(task), batches, tally)
     results: dict[str, Any] = {"plain": plain}
     if n_samples and config.method != "none":
@@ -118,7 +124,8 @@ def evaluate_task(
         )
         scores = evaluate(predict, BatchLoader(data, config.batch_size), tally)
         results["augmented"] = {**scores, "n_samples": n_samples}
-    if learned := learned_numbers(task, BatchLoader(data, config.batch_size)):
+    looked_at = data.subset(_spread(len(data), MOST_LOOKED_AT))  # from all classes
+    if learned := learned_numbers(task, BatchLoader(looked_at, config.batch_size)):
         results["learned"] = learned
     return results
 
@@ -160,43 +167,61 @@ def _fit(run: RunDirectory, config: TrainConfig, ready: _Ready) -> dict[str, Any
     started = time.monotonic()
     with _quiet_lightning():
         seed_everything(config.seed + trainer.global_rank, verbose=False)
-        trainer.fit(task, **_loaders(splits, config, trainer), ckpt_path=_checkpoint(run))
+        with _interrupts_passed_on():
+            trainer.fit(task, **_loaders(splits, config, trainer), ckpt_path=_checkpoint(run))
     if not trainer.is_global_zero:
         return {}
+    run.write_weights(task)
+    parts = [part for part in (splits.train, splits.validation, splits.test) if part is not None]
     results = {
         "data": config.data,
         "method": config.method,
         "seed": config.seed,
         "n_train": len(splits.train),
         "n_test": len(splits.test),
-        "skipped": list(splits.train.skipped),
+        "skipped": list(dict.fromkeys(line for part in parts for line in part.skipped)),
         "split_hash": splits.hash,
         "steps": task.n_steps,
-        "test": evaluate_task(task.cpu(), splits.test, config),
+        "test": evaluate_task(task.to(trainer.strategy.root_device), splits.test, config),
     }
-    run.write_weights(task)
     run.write_picture(sample_sheet(task, shown_images(splits.test), N_SAMPLES))
     run.write_results(results)
     run.write_results({"seconds": time.monotonic() - started}, name="timing.json")
     return results
 
 
+@contextmanager
+def _interrupts_passed_on() -> Iterator[None]:
+    """Lightning makes of Ctrl-C the end of the program, and ignores Ctrl-C from then on."""
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    except SystemExit as end:
+        if not isinstance(end.__context__, KeyboardInterrupt):
+            raise
+        signal.signal(signal.SIGINT, handler)
+        raise end.__context__ from None
+
+
 def shown_images(data: LabeledImages) -> Tensor:
     """A few images from all over a set, for pictures."""
-    spread = np.linspace(0, len(data) - 1, min(N_SHOWN, len(data))).round().astype(int)
-    return data.__getitems__(spread.tolist())[0]
+    return data.__getitems__(_spread(len(data), N_SHOWN))[0]
+
+
+def _spread(n: int, most: int) -> list[int]:
+    """At most ``most`` of the first ``n`` numbers, evenly spaced."""
+    return [int(i) for i in np.linspace(0, n - 1, min(most, n)).round()]
 
 
 def _make_trainer(
     run: RunDirectory, config: TrainConfig, splits: DataSplits, callbacks: list[Callback]
 ) -> Trainer:
-    several = config.devices * config.nodes > 1
-    strategy = "ddp_find_unused_parameters_true" if config.strategy in ("auto", "ddp") else None
+    several = config.devices * config.nodes > 1  # φ rests in some epochs: parameters are unused
     return Trainer(
         accelerator=config.accelerator,
         devices=config.devices,
         num_nodes=config.nodes,
-        strategy=(strategy or config.strategy) if several else "auto",
+        strategy="ddp_find_unused_parameters_true" if several else "auto",
         precision=config.precision,  # type: ignore[arg-type]
         max_epochs=config.epochs,
         logger=TensorBoardLogger(run.path, name="", version="tensorboard"),
@@ -246,7 +271,8 @@ def _checkpoint(run: RunDirectory) -> Path | None:
 
 def is_later_process() -> bool:
     """Whether another process of the same run has begun before this one."""
-    return any(int(os.environ.get(name, "0")) > 0 for name in ("LOCAL_RANK", "NODE_RANK"))
+    names = ("RANK", "LOCAL_RANK", "NODE_RANK", "SLURM_PROCID")
+    return any(int(os.environ.get(name) or 0) > 0 for name in names)
 
 
 @contextmanager

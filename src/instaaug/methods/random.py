@@ -1,6 +1,6 @@
 """Random augmentation: the same ranges for every input, set by hand."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from jaxtyping import Float
@@ -66,24 +66,28 @@ class RandomAugmentation(FixedAugmenter):
     def draw_theta(
         self, x: Images, n_samples: int, generator: Generator | None
     ) -> Float[Tensor, "n batch d"]:
+
+        def draw(d: int) -> Tensor:
+            return torch.rand(n_samples, len(x), d, generator=generator, device=x.device)
+
         parts = [
-            self._draw_factor(space, self.strength[name], (n_samples, len(x)), generator)
+            self._draw_factor(space, self.strength[name], draw)
             for name, space in self.transform.spaces.items()
         ]
-        return torch.cat(parts, dim=-1).to(x.device)
+        return torch.cat(parts, dim=-1)
 
     def _draw_factor(
-        self, space: Space, strength: float, shape: tuple[int, int], generator: Generator | None
+        self, space: Space, strength: float, draw: Callable[[int], Tensor]
     ) -> Float[Tensor, "n batch d"]:
         if isinstance(space, Interval):
-            return _draw_values(space, strength, shape, generator)
+            return _scaled(space, strength, draw(space.size))
         if isinstance(space, Choices):
-            index = torch.randint(len(space.rows), shape, generator=generator)
-            return torch.tensor(space.rows)[index]
+            share = draw(1)[..., 0]
+            return share.new_tensor(space.rows)[(share * len(space.rows)).long()]
         assert isinstance(space, Boxes)  # noqa: S101  # the three kinds of spaces
         smallest, largest = self.sizes
-        size = smallest + (largest - smallest) * torch.rand(*shape, 1, generator=generator)
-        center = (2 * torch.rand(*shape, 2, generator=generator) - 1) * (1 - size)
+        size = smallest + (largest - smallest) * draw(1)
+        center = (2 * draw(2) - 1) * (1 - size)
         return torch.cat([center, 2 * size, 2 * size], dim=-1)
 
     @override
@@ -115,13 +119,13 @@ def _by_factor(
     return {name: float(given.get(name, 1.0)) for name in spaces}
 
 
-def _draw_values(
-    space: Interval, strength: float, shape: tuple[int, int], generator: Generator | None
+def _scaled(
+    space: Interval, strength: float, shares: Float[Tensor, "n batch d"]
 ) -> Float[Tensor, "n batch d"]:
-    shares = [strength if p.learned else 1.0 for p in space.parameters]
+    strengths = [strength if p.learned else 1.0 for p in space.parameters]
     ends = [
         (p.identity - s * (p.identity - p.low), p.identity + s * (p.high - p.identity))
-        for p, s in zip(space.parameters, shares, strict=True)
+        for p, s in zip(space.parameters, strengths, strict=True)
     ]
-    low, high = torch.tensor(ends).unbind(-1)
-    return low + (high - low) * torch.rand(*shape, space.size, generator=generator)
+    low, high = shares.new_tensor(ends).unbind(-1)
+    return low + (high - low) * shares

@@ -23,8 +23,6 @@ SMALL_IMAGE = 32
 @MODELS.register("small_cnn")
 def small_cnn(n_outputs: int, *, in_channels: int, width: float = 1.0, **_: Any) -> nn.Module:
     """Three convolutions, for small images and quick answers."""
-    if not width > 0:
-        raise ArgumentError(f"`width` must be above 0: got {width}. 1 is 16 channels at first.")
     channels = max(1, round(16 * width))
     return SmallCNN(n_outputs, in_channels=in_channels, channels=channels)
 
@@ -40,9 +38,12 @@ def preact_resnet18(
 
 @MODELS.register("auto")
 def auto(n_outputs: int, *, in_channels: int, image_size: int, **options: Any) -> nn.Module:
-    """small_cnn up to 32 pixels, preact_resnet18 above."""
-    make = small_cnn if image_size <= SMALL_IMAGE else preact_resnet18
-    return make(n_outputs, in_channels=in_channels, image_size=image_size, **options)
+    """small_cnn up to 32 pixels, preact_resnet18 of half the width above."""
+    shape = {"in_channels": in_channels, "image_size": image_size}
+    if image_size <= SMALL_IMAGE:
+        return small_cnn(n_outputs, **shape, **options)
+    options["width"] = options.get("width", 1.0) / 2
+    return preact_resnet18(n_outputs, **shape, **options)
 
 
 def make_model(
@@ -76,6 +77,8 @@ def make_model(
         return _from_module(origin, rest, n_outputs)
     if name not in MODELS:
         raise UnknownNameError("model", name, [*MODELS, "timm:NAME", "module:function"])
+    if not width > 0:
+        raise ArgumentError(f"`width` must be above 0: got {width}. 1 is the model as published.")
     return MODELS[name](
         n_outputs,
         in_channels=in_channels,

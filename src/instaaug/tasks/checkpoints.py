@@ -4,6 +4,7 @@ import signal
 import threading
 import time
 from pathlib import Path
+from pickle import UnpicklingError  # what torch raises
 from types import FrameType
 from typing import Any
 
@@ -12,7 +13,7 @@ from lightning.fabric.plugins import TorchCheckpointIO
 from lightning.pytorch import LightningModule, Trainer
 from typing_extensions import override
 
-from instaaug.errors import InstaAugError
+from instaaug.errors import InstaAugError, WeightsFileError
 from instaaug.files import write_whole
 from instaaug.tasks.after_task import AfterTask
 from instaaug.tasks.task import AugmentedTask
@@ -37,8 +38,15 @@ class WholeCheckpointIO(TorchCheckpointIO):
     def load_checkpoint(
         self, path: str | Path, map_location: Any = "cpu", weights_only: bool | None = None
     ) -> dict[str, Any]:
-        """Read tensors and plain values; a file with anything else in it is refused by torch."""
-        return dict(torch.load(path, map_location=map_location, weights_only=True))
+        """Read tensors and plain values; a file with anything else in it is refused."""
+        try:
+            return dict(torch.load(path, map_location=map_location, weights_only=True))
+        except (OSError, RuntimeError, ValueError, EOFError, UnpicklingError) as error:
+            words = " ".join(str(error).split())[:200]
+            raise WeightsFileError(
+                f"The checkpoint {str(path)!r} cannot be read: {words} Delete it, and the run "
+                "begins again."
+            ) from error
 
 
 class Checkpoints(AfterTask):

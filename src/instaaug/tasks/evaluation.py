@@ -14,7 +14,6 @@ __all__ = ["Predictor", "evaluate", "learned_numbers", "make_predictor"]
 
 Batches = Iterable[tuple[Tensor, Tensor]]
 Predictor = Callable[[Tensor], Tensor]
-MOST_INPUTS_LOOKED_AT = 2000
 
 
 def make_predictor(
@@ -50,7 +49,7 @@ def evaluate(predict: Predictor, batches: Batches, tally: Tally) -> dict[str, fl
     tally.reset()
     for x, targets in batches:
         outputs = predict(x)
-        tally.add(outputs, targets.to(outputs.device))
+        tally.add(outputs, targets)
     return tally.scores()
 
 
@@ -66,16 +65,12 @@ def learned_numbers(task: AugmentedTask, batches: Batches) -> dict[str, dict[str
         return {}
     entropies: list[Tensor] = []
     probs: dict[str, list[Tensor]] = {}
-    n = 0
     for x, _ in batches:
         joint = augmenter.distribution(task.prepared(x.to(task.mean.device)))
         entropies.append(joint.entropies().expand(len(x), -1))
         for name, factor in joint.finite().items():
             row = factor.logits.softmax(dim=-1).expand(len(x), -1)
             probs.setdefault(name, []).append(row)
-        n += len(x)
-        if n >= MOST_INPUTS_LOOKED_AT:
-            break
     mean = torch.cat(entropies).mean(dim=0)
     numbers = {
         name: {"entropy": float(mean[i]), "weight": float(augmenter.band.weight[i])}

@@ -30,7 +30,7 @@ class Optimization:
     Arguments:
         optimizer: ``"sgd"`` (Nesterov's momentum), ``"adam"`` or ``"adamw"``.
         learning_rate: At the start; for ``"one_cycle"`` the peak.
-        momentum: Of ``"sgd"``.
+        momentum: Of ``"sgd"``; ``"one_cycle"`` moves it from 0.95 to 0.85 and back, unless 0.
         weight_decay: Pulls parameters with two axes or more to zero; biases and the gains of
             normalization layers are left alone.
         schedule: ``"constant"``; ``"cosine"`` to zero; ``"one_cycle"``, up and down; or
@@ -75,7 +75,12 @@ class Optimization:
     def make_schedule(self, optimizer: Optimizer, n_steps: int) -> LRScheduler | ReduceLROnPlateau:
         """The schedule; all but ``"plateau"`` advance with each of ``n_steps`` steps."""
         if self.schedule == "one_cycle":
-            return OneCycleLR(optimizer, self.learning_rate, total_steps=max(n_steps, 2))
+            return OneCycleLR(
+                optimizer,
+                self.learning_rate,
+                total_steps=max(n_steps, 2),
+                cycle_momentum=self.momentum > 0,
+            )
         if self.schedule == "cosine":
             return CosineAnnealingLR(optimizer, max(n_steps, 1))
         if self.schedule == "plateau":

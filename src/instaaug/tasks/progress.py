@@ -75,7 +75,7 @@ class RichProgress(AfterTask):
             return
         assert isinstance(pl_module, AugmentedTask)  # noqa: S101
         self._drawn_at = now
-        numbers = {name: float(value) for name, value in pl_module.latest.items()}
+        numbers = {n: float(v) for n, v in pl_module.latest.items() if not _is_detail(n)}
         self._bar.update(
             self._line,
             completed=pl_module.n_steps,
@@ -89,7 +89,11 @@ class RichProgress(AfterTask):
             return
         assert isinstance(pl_module, AugmentedTask)  # noqa: S101
         row = pl_module.history[-1]
-        kept = {k: v for k, v in row.items() if "/" in k and not k.endswith(("top5", "ece"))}
+        kept = {
+            k: v
+            for k, v in row.items()
+            if "/" in k and not k.endswith(("top5", "ece")) and not _is_detail(k)
+        }
         numbers = "  ".join(_shown(k.removeprefix("train/"), v) for k, v in kept.items())
         self._bar.console.print(
             f"epoch {_epoch(trainer):>7}  {numbers}", highlight=False, soft_wrap=True
@@ -109,6 +113,10 @@ class RichProgress(AfterTask):
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+
+def _is_detail(name: str) -> bool:
+    return "width/" in name or "side/" in name
 
 
 def _epoch(trainer: Trainer) -> str:

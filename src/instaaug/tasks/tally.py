@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import override
 
@@ -14,14 +14,14 @@ N_BINS = 15
 ROUNDING = 1e-14  # a variance so much smaller than the squares is not one
 
 
-class Tally(nn.Module, ABC):
-    """A vector of sums over inputs, and the scores that follow from it."""
+class Tally(ABC):
+    """A vector of sums over inputs, and the scores that follow from it.
 
-    sums: Tensor
+    It is kept in double precision on the processor: not every accelerator has that.
+    """
 
     def __init__(self, size: int) -> None:
-        super().__init__()
-        self.register_buffer("sums", torch.zeros(size, dtype=torch.float64), persistent=False)
+        self.sums = torch.zeros(size, dtype=torch.float64)
 
     @abstractmethod
     def add(self, outputs: Tensor, targets: Tensor) -> None:
@@ -38,7 +38,10 @@ class Tally(nn.Module, ABC):
     def add_other_processes(self) -> None:
         """Make the sums those of all processes together."""
         if torch.distributed.is_available() and torch.distributed.is_initialized():
-            torch.distributed.all_reduce(self.sums)
+            on_cuda = torch.distributed.get_backend() == "nccl"
+            sums = self.sums.to("cuda" if on_cuda else "cpu")
+            torch.distributed.all_reduce(sums)
+            self.sums = sums.cpu()
 
 
 class ClassificationTally(Tally):
@@ -67,7 +70,7 @@ class ClassificationTally(Tally):
 
     @override
     def add(self, outputs: Float[Tensor, "batch classes"], targets: Tensor) -> None:
-        logits, labels = outputs.detach().float(), targets.long()
+        logits, labels = outputs.detach().float().cpu(), targets.long().cpu()
         self.n_classes = logits.shape[1]
         best = logits.topk(min(5, logits.shape[1]), dim=1).indices
         hits = best == labels[:, None]
@@ -106,8 +109,9 @@ class RegressionTally(Tally):
 
     @override
     def add(self, outputs: Tensor, targets: Tensor) -> None:
-        y = targets.double().flatten(1) if targets.ndim > 1 else targets.double()[:, None]
-        error = outputs.detach().double().reshape(y.shape) - y
+        y = targets.cpu().double()
+        y = y.flatten(1) if y.ndim > 1 else y[:, None]
+        error = outputs.detach().cpu().double().reshape(y.shape) - y
         d = y.shape[1]
         self.sums += torch.stack(
             [

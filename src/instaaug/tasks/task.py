@@ -226,10 +226,8 @@ class AugmentedTask(LightningModule, ABC):
     @override
     def on_train_epoch_end(self) -> None:
         row: dict[str, float | int] = {"epoch": self.current_epoch, "step": self.n_steps}
-        row |= {
-            f"train/{name}": float(total) / self.epoch_counts[name]
-            for name, total in self.epoch_sums.items()
-        }
+        row |= {f"train/{name}": mean for name, mean in self._epoch_means().items()}
+        self._check_finite(row)
         row |= {
             "learning_rate" if i == 0 else "phi_learning_rate": o.param_groups[0]["lr"]
             for i, o in enumerate(_as_list(self.optimizers()))
@@ -244,6 +242,27 @@ class AugmentedTask(LightningModule, ABC):
             rank_zero_only=True,
         )
         self._step_plateaus(row)
+
+    def _epoch_means(self) -> dict[str, float]:
+        """Means over the steps of the epoch and over all processes."""
+        names = list(self.epoch_sums)
+        if not names:
+            return {}
+        means = torch.stack([self.epoch_sums[n].float() / self.epoch_counts[n] for n in names])
+        if self.trainer.world_size > 1:
+            torch.distributed.all_reduce(means)
+            means /= self.trainer.world_size
+        return dict(zip(names, means.tolist(), strict=True))
+
+    def _check_finite(self, row: Mapping[str, float | int]) -> None:
+        """Raise before weights that are no numbers take the place of the last checkpoint."""
+        finite = all(torch.isfinite(p.detach()).all() for p in self.parameters())
+        if not finite or not all(map(isfinite, row.values())):
+            raise NonFiniteError(
+                f"Weights or losses became NaN or infinite in epoch {self.current_epoch}. Lower "
+                "`learning_rate`, or bound the gradient by `clip`; the last checkpoint is from "
+                "before."
+            )
 
     def _step_plateaus(self, row: Mapping[str, float | int]) -> None:
         watched = row.get("validation/nll", row.get("validation/rmse", row["train/loss"]))
