@@ -1,0 +1,55 @@
+"""Every command that a document shows works as printed, and prints what is shown."""
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+SECONDS = 240
+
+
+def commands_of(document: str) -> Iterator[tuple[str, str]]:
+    """Each line after a ``$``, with the output that is shown below it."""
+    for block in re.findall(r"^```console\n(.*?)^```", document, re.DOTALL | re.MULTILINE):
+        for piece in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = piece.partition("\n")
+            yield command, output
+
+
+SHOWING = [path for path in DOCUMENTS if any(commands_of(path.read_text()))]
+
+
+def test_a_document_without_console_blocks_has_no_commands() -> None:
+    assert list(commands_of("```\n$ no\n```\n")) == []
+    shown = list(commands_of("```console\n$ one\nout\n$ two\n```\n"))
+    assert shown == [("one", "out\n"), ("two", "")]
+
+
+@pytest.mark.parametrize("path", SHOWING, ids=lambda p: p.stem)
+def test_shown_commands_print_what_is_shown(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "configs").symlink_to(ROOT / "configs")
+    here = Path(sys.executable).parent
+    environment = os.environ | {
+        "PATH": f"{here}{os.pathsep}{os.environ['PATH']}",
+        "COLUMNS": "100",
+        "INSTAAUG_CACHE": str(tmp_path / "cache"),
+        "OMP_NUM_THREADS": "1",
+    }
+    for command, shown in commands_of(path.read_text()):
+        done = subprocess.run(  # noqa: S602  # our own documents
+            command, shell=True, cwd=tmp_path, env=environment, text=True, timeout=SECONDS,
+            capture_output=True, check=False,
+        )  # fmt: skip
+        printed = done.stdout + done.stderr
+        assert doctest.OutputChecker().check_output(shown, printed, FLAGS), (
+            f"$ {command}\n{printed}"
+        )
