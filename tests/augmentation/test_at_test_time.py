@@ -69,11 +69,16 @@ def predictor(
     ).eval()
 
 
+def learned(tta: TestTimeAugmentation) -> InstaAug:
+    assert isinstance(tta.augmenter, InstaAug)
+    return tta.augmenter
+
+
 def naive_outputs(tta: TestTimeAugmentation, x: Tensor, theta: Tensor) -> Tensor:
     """Outputs of every sample of every input, one image at a time: (n, B, ...)."""
     rows = [
         [
-            tta.model(tta.augmenter.transform.apply(x[i : i + 1], theta[j, i : i + 1]))[0]
+            tta.model(learned(tta).transform.apply(x[i : i + 1], theta[j, i : i + 1]))[0]
             for i in range(len(x))
         ]
         for j in range(len(theta))
@@ -170,7 +175,7 @@ def test_without_replacement_all_boxes_are_distinct(n_samples: int) -> None:
 
 def test_from_as_many_samples_as_boxes_on_each_comes_as_often_as_it_is_likely() -> None:
     tta, x = predictor(n_samples=N_BOXES + 4), images(6)
-    expected = (N_BOXES + 4) * tta.augmenter.distribution(x).finite()[
+    expected = (N_BOXES + 4) * learned(tta).distribution(x).finite()[
         "crop"
     ].probs.detach().sort().values
     for boxes, shares in zip(chosen_boxes(tta, x), expected, strict=True):
@@ -188,7 +193,7 @@ def test_top_takes_the_most_probable_boxes_and_no_chance() -> None:
     x = images(4)
     tta = predictor(select="top")
     assert torch.equal(tta(x), tta(x))
-    crop = tta.augmenter.distribution(x).finite()["crop"]
+    crop = learned(tta).distribution(x).finite()["crop"]
     best = crop.logits.argsort(dim=-1, descending=True)[:, :5]
     torch.testing.assert_close(tta.samples(x)[..., :4], crop.table[best].transpose(0, 1))
 
@@ -196,7 +201,7 @@ def test_top_takes_the_most_probable_boxes_and_no_chance() -> None:
 def test_top_spreads_angles_evenly_over_their_range() -> None:
     x = images(2)
     tta = InstaAug(T.Rotation()).wrap(small_classifier().eval(), 4, select="top")
-    angle = tta.augmenter.distribution(x)["rotation"]
+    angle = learned(tta).distribution(x)["rotation"]
     low, high = (getattr(angle, end) for end in ("low", "high"))
     expected = [low + (high - low) * (2 * i + 1) / 8 for i in range(4)]
     torch.testing.assert_close(tta.samples(x), torch.stack(expected))
@@ -261,10 +266,10 @@ def test_eval_reaches_both_the_model_and_the_augmenter() -> None:
 
 def test_predicting_does_not_move_the_weight() -> None:
     tta = predictor()
-    tta.augmenter.train()
-    before = tta.augmenter.band.weight.clone()
+    learned(tta).train()
+    before = learned(tta).band.weight.clone()
     tta(images(3))
-    assert torch.equal(tta.augmenter.band.weight, before)
+    assert torch.equal(learned(tta).band.weight, before)
 
 
 # --- what is refused ----------------------------------------------------------------------------

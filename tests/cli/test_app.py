@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from instaaug.cli import main
+from instaaug.experiments.config import PANELS, TrainConfig
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -17,11 +19,34 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return int(stop.value.code or 0)
 
 
+COMMANDS = ("train", "resume", "evaluate", "predict", "list", "show", "demo")
+
+
 def test_help_names_the_commands(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(monkeypatch, "--help") == 0
-    assert "demo" in capsys.readouterr().out
+    words = capsys.readouterr().out.split()
+    assert set(COMMANDS) <= set(words)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, command, "--help") == 0
+    usage = next(line for line in capsys.readouterr().out.splitlines() if "Usage:" in line)
+    assert command in usage.split()
+
+
+def test_the_help_of_train_has_every_setting_in_its_panel(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "train", "--help") == 0
+    text = capsys.readouterr().out
+    flags = {f"--{item.name.replace('_', '-')}" for item in fields(TrainConfig)} - {"--data"}
+    assert flags <= set(text.split())
+    assert all(f"─ {panel} ─" in text for panel in PANELS)
 
 
 def test_the_command_line_is_imported_without_torch() -> None:

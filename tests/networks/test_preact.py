@@ -111,8 +111,19 @@ def test_a_block_is_a_shortcut_plus_what_was_learned(
     x = torch.randn(2, before, 8, 8)
     past = x.clone()
     if block.shortcut is not None:
-        past = block.shortcut(block.norm1(x).relu())
+        past = block.shortcut(block.norm1(x).relu()[:, :, ::stride, ::stride])
     torch.testing.assert_close(block(x), past)
+
+
+@pytest.mark.parametrize("channels", [2, 4, 7, 8])
+def test_a_narrow_block_learns_in_channels_last_order(channels: int) -> None:
+    """A strided 1 × 1 convolution would corrupt memory here, and the process with it."""
+    block = PreActBlock(channels, 2 * channels, stride=2, norm=group_norm)
+    block = block.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    x = torch.randn(16, channels, 32, 32).contiguous(memory_format=torch.channels_last)
+    for _ in range(3):
+        block(x).square().mean().backward()
+    assert all(torch.isfinite(p.grad).all() for p in block.parameters() if p.grad is not None)
 
 
 def preact_resnet18_parameters(n_classes: int, first: int, in_channels: int = 3) -> int:

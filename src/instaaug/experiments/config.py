@@ -231,10 +231,12 @@ class TrainConfig:
         for name, value in asdict(self).items():
             if not isinstance(value, int | float) or isinstance(value, bool):
                 continue
-            if not least.get(name, 0) <= value < inf:
+            if not value >= least.get(name, 0):
                 raise ArgumentError(
                     f"`{name}` must be at least {least.get(name, 0)}: got {value}."
                 )
+            if value == inf:
+                raise ArgumentError(f"`{name}` must be finite: got {value}.")
             if name in most and value > most[name]:
                 raise ArgumentError(f"`{name}` must be at most {most[name]}: got {value}.")
 

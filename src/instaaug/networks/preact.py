@@ -35,13 +35,18 @@ class PreActBlock(nn.Module):
         self.norm2 = norm(out_channels)
         self.conv2 = nn.Conv2d(out_channels, out_channels, 3, padding=1, bias=False)
         self.shortcut: nn.Module | None = None
+        self.stride = stride
         if stride != 1 or in_channels != out_channels:
-            self.shortcut = nn.Conv2d(in_channels, out_channels, 1, stride, bias=False)
+            self.shortcut = nn.Conv2d(in_channels, out_channels, 1, bias=False)
 
     @override
     def forward(self, x: Maps) -> Maps:
         out = F.relu(self.norm1(x), inplace=True)
-        past = x if self.shortcut is None else self.shortcut(out)
+        past = x
+        if self.shortcut is not None:
+            # A strided 1 × 1 convolution would do; its backward pass corrupts memory in torch
+            # 2.13 on processors, for fewer than 8 channels in channels-last order.
+            past = self.shortcut(out[:, :, :: self.stride, :: self.stride])
         out = self.conv1(out)
         return past + self.conv2(F.relu(self.norm2(out), inplace=True))
 

@@ -42,9 +42,9 @@ class WholeCheckpointIO(TorchCheckpointIO):
         try:
             return dict(torch.load(path, map_location=map_location, weights_only=True))
         except (OSError, RuntimeError, ValueError, EOFError, UnpicklingError) as error:
-            words = " ".join(str(error).split())[:200]
+            words = " ".join(str(error).split())[:200] or type(error).__name__
             raise WeightsFileError(
-                f"The checkpoint {str(path)!r} cannot be read: {words} Delete it, and the run "
+                f"The checkpoint {str(path)!r} cannot be read ({words}). Delete it, and the run "
                 "begins again."
             ) from error
 

@@ -1,0 +1,79 @@
+"""``instaaug list`` and ``instaaug show``."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from instaaug.data import DATASETS
+from instaaug.experiments.build import AUGMENTERS
+from instaaug.experiments.config import PANELS, TrainConfig, setting_help
+from instaaug.networks import MODELS
+from instaaug.transforms import TRANSFORMS
+from tests.support.command_line import CommandLine
+
+KINDS = {
+    "transforms": (*TRANSFORMS,),
+    "models": (*MODELS, "timm:NAME", "module:function"),
+    "data": (*DATASETS, "FOLDER", "FILE.csv", "FILE.npz"),
+    "methods": (*AUGMENTERS,),
+}
+
+
+def names(text: str) -> list[str]:
+    return [line.split()[0] for line in text.splitlines() if line.startswith(" ")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_list_has_every_name_and_a_sentence_on_it(instaaug: CommandLine, kind: str) -> None:
+    done = instaaug("list", kind)
+    assert done.code == 0
+    assert done.out.splitlines()[0].strip() == kind
+    assert sorted(names(done.out)) == sorted(KINDS[kind])
+    assert all(len(line.split()) > 2 for line in done.out.splitlines()[1:])
+
+
+def test_a_list_of_everything_has_every_kind(instaaug: CommandLine) -> None:
+    done = instaaug("list")
+    assert sorted(names(done.out)) == sorted(name for kind in KINDS.values() for name in kind)
+
+
+def test_an_unknown_kind_is_explained(instaaug: CommandLine) -> None:
+    done = instaaug("list", "colors")
+    assert done.code == 2
+    assert "'colors' is not one of 'transforms', 'models', 'data', 'methods'" in done.err
+
+
+def test_a_file_of_settings_is_shown_with_all_the_others(
+    instaaug: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "my.yaml").write_text("epochs: 77\nentropy: [3.0, 3.5]\n")
+    done = instaaug("show", "my.yaml")
+    assert done.code == 0, done.err
+    assert names(done.out) == [item.name for item in fields(TrainConfig)]
+    lines = {line.split()[0]: line for line in done.out.splitlines() if line.startswith(" ")}
+    assert lines["epochs"].split()[1] == "77"
+    assert "(3.0, 3.5)" in lines["entropy"]
+    assert all(setting_help(item) in lines[item.name] for item in fields(TrainConfig))
+    assert all(f"\n{panel}" in f"\n{done.out}" for panel in PANELS)
+
+
+def test_a_run_is_shown(instaaug: CommandLine, shop: Path) -> None:
+    done = instaaug("show", shop / "run")
+    assert done.code == 0, done.err
+    assert str(shop / "pets") in done.out
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ("no.yaml", "There is no file 'no.yaml'."),
+        ("my.yaml", "There is no setting in my.yaml called 'epoch'. Did you mean 'epochs'?"),
+        (".", "There is no run in '.': it has no config.yaml."),
+    ],
+)
+def test_what_cannot_be_shown_is_one_sentence(
+    instaaug: CommandLine, tmp_path: Path, config: str, words: str
+) -> None:
+    (tmp_path / "my.yaml").write_text("epoch: 3")
+    assert instaaug.error("show", config).startswith(words)
