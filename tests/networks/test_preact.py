@@ -121,6 +121,7 @@ def test_a_narrow_block_learns_in_channels_last_order(channels: int) -> None:
     block = PreActBlock(channels, 2 * channels, stride=2, norm=group_norm)
     block = block.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     x = torch.randn(16, channels, 32, 32).contiguous(memory_format=torch.channels_last)
+    x.requires_grad_()  # without, torch's GroupNorm has a fault of its own
     for _ in range(3):
         block(x).square().mean().backward()
     assert all(torch.isfinite(p.grad).all() for p in block.parameters() if p.grad is not None)
