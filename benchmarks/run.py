@@ -5,13 +5,26 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import at_test_time, color, rotation, startup, training_step, variance, warp
+from benchmarks import (
+    at_test_time,
+    color,
+    input_pipeline,
+    rotation,
+    startup,
+    tiny_imagenet,
+    training_step,
+    variance,
+    warp,
+)
 from benchmarks.record import Row
 
 __all__ = ["main"]
 
-PRINTING = {"variance": variance, "rotation": rotation}
-TIMED = {m.__name__.split(".")[-1]: m for m in (warp, color, startup, at_test_time, training_step)}
+PRINTING = {"variance": variance, "rotation": rotation, "tiny_imagenet": tiny_imagenet}
+TIMED = {
+    m.__name__.split(".")[-1]: m
+    for m in (warp, color, startup, at_test_time, training_step, input_pipeline)
+}
 
 
 def show(title: str, rows: list[Row]) -> None:
