@@ -20,11 +20,12 @@ ROOT = Path(__file__).parents[1]
 RUNS = ROOT / "runs" / "tiny_imagenet"
 SEEDS = (0, 1, 2)
 METHODS: dict[str, tuple[str, list[str]]] = {
+    "none": ("none", []),
     "random 0.55": ("random", ["--sizes", "0.55", "1"]),
     "random 0.7": ("random", []),
     "learned": ("learned", []),
 }
-SEEDS_OF = {"random 0.55": (0,)}
+SEEDS_OF = {"none": (0,), "random 0.55": (0,)}
 
 
 def folder(method: str, seed: int) -> Path:
