@@ -78,6 +78,8 @@ class InstaAug(Augmenter):
             without.
         std: Per-channel standard deviation, likewise.
         padding: What lies outside of the image.
+        size: Side, or height and width, of what the model sees; the input's own by default.
+            Crops of an input up to twice as large keep its detail.
 
     References:
         | Learning Instance-Specific Augmentations by Capturing Local Invariances
@@ -118,12 +120,13 @@ class InstaAug(Augmenter):
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
         padding: Padding = "zeros",
+        size: int | tuple[int, int] | None = None,
     ) -> None:
         super().__init__()
         named = network if isinstance(network, str) else "own"
         self._build(
             Settings(
-                transform=as_composition(transforms, mean=mean, std=std),
+                transform=as_composition(transforms, mean=mean, std=std, size=size),
                 entropy=entropy,
                 diversity=diversity,
                 conditioning=conditioning,
@@ -188,7 +191,8 @@ class InstaAug(Augmenter):
     def distribution(self, x: Images, targets: Tensor | None = None) -> Joint:
         """p(θ | x) for every input, for inspection: entropies, probabilities, samples."""
         checks.check_inputs(x, channels=self.settings.in_channels)
-        return self.phi(x, checks.checked_classes(targets, self.settings))
+        classes = checks.checked_classes(targets, self.settings)
+        return self.phi(self.transform.resized(x), classes)
 
     @override
     def forward(
@@ -203,7 +207,7 @@ class InstaAug(Augmenter):
         checks.warn_of_range(x, self.settings)
         checks.check_call(len(x), n_samples=n_samples, targets=targets, exact=exact)
         classes = checks.checked_classes(targets, self.settings)
-        maps = self.phi.features(x)
+        maps = self.phi.features(self.transform.resized(x))
         joint = self.phi.decode(maps, classes, len(x))
         samples = _every_choice(joint) if exact else joint.draw(n_samples, generator=generator)
         theta = joint.theta(samples)

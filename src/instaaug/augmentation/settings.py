@@ -109,7 +109,10 @@ class Settings:
         """Read back what :meth:`to_config` wrote."""
         parts = config["transform"]
         transform = as_composition(
-            [from_config(c) for c in parts["transforms"]], mean=parts["mean"], std=parts["std"]
+            [from_config(c) for c in parts["transforms"]],
+            mean=parts["mean"],
+            std=parts["std"],
+            size=parts.get("size"),  # files of version 0.1 have none
         )
         rest = {key: value for key, value in config.items() if key not in ("transform", "grid")}
         rest |= {key: _plain_band(rest[key]) for key in ("entropy", "diversity")}
@@ -122,11 +125,13 @@ def as_composition(
     *,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
+    size: int | Sequence[int] | None = None,
 ) -> Composition:
     """One or several transforms, given themselves or by name, as a composition."""
     if isinstance(transforms, Composition):
         if mean is None and std is None:
             mean, std = transforms.mean, transforms.std
+        size = transforms.size if size is None else size
         transforms = transforms.transforms
     if isinstance(transforms, Transform | str | type):
         transforms = [transforms]
@@ -141,7 +146,15 @@ def as_composition(
         parts,
         mean=None if mean is None else tuple(float(m) for m in mean),
         std=None if std is None else tuple(float(s) for s in std),
+        size=_height_and_width(size),
     )
+
+
+def _height_and_width(size: int | Sequence[int] | None) -> tuple[int, int] | None:
+    if size is None or isinstance(size, int):
+        return None if size is None else (size, size)
+    height, width = size
+    return int(height), int(width)
 
 
 def _plain_band(band: Any) -> Any:

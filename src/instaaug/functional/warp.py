@@ -53,10 +53,13 @@ def warp(
     padding: Padding = "zeros",
     mode: Literal["bilinear", "nearest"] = "bilinear",
     projective: bool = False,
+    size: tuple[int, int] | None = None,
 ) -> Images:
     """Sample ``x`` through ``matrix``, which sends output to input coordinates.
 
     An identity matrix gives ``x`` back to the last bit, with the gradient of the interpolation.
+    Four input pixels make an output pixel: where more than 2 × 2 pixels of the input fall on one,
+    fine texture turns into noise.
 
     Arguments:
         x: Images.
@@ -64,6 +67,7 @@ def warp(
         padding: What lies outside of the image.
         mode: Interpolation; ``"nearest"`` for masks of labels.
         projective: Whether the last row may differ from (0, 0, 1).
+        size: Height and width of the output; those of ``x`` by default.
 
     Example:
         >>> x = torch.arange(4.0).view(1, 1, 2, 2)
@@ -72,12 +76,14 @@ def warp(
         tensor([[1., 3.],
                 [0., 2.]])
     """
-    height, width = x.shape[-2:]
+    own_size = (x.shape[-2], x.shape[-1])
+    height, width = own_size if size is None else size
     wide = at_least_float32(x)
     matrix = matrix.to(wide.dtype)
     grid = sampling_grid(matrix, height=height, width=width, projective=projective)
     out = F.grid_sample(wide, grid, mode=mode, padding_mode=padding, align_corners=False)
-    if not _has_exact_centers(height) or not _has_exact_centers(width):
+    exact = _has_exact_centers(height) and _has_exact_centers(width)
+    if not exact and own_size == (height, width):
         out = _restore_identity(out, wide, matrix)
     return out.to(x.dtype)
 

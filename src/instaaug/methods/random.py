@@ -32,6 +32,7 @@ class RandomAugmentation(FixedAugmenter):
         mean: Per-channel mean the images were normalized with.
         std: Per-channel standard deviation, likewise.
         padding: What lies outside of the image.
+        size: Side, or height and width, of what comes out; the input's own by default.
 
     Example:
         >>> from instaaug.transforms import Crop
@@ -50,9 +51,10 @@ class RandomAugmentation(FixedAugmenter):
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
         padding: Padding = "zeros",
+        size: int | tuple[int, int] | None = None,
     ) -> None:
         super().__init__()
-        self.transform = as_composition(transforms, mean=mean, std=std)
+        self.transform = as_composition(transforms, mean=mean, std=std, size=size)
         self.strength = _by_factor(strength, self.transform.spaces)
         if not 0 < sizes[0] <= sizes[1] <= 1:
             raise ArgumentError(

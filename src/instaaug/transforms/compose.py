@@ -14,7 +14,7 @@ from typing_extensions import override
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.functional.affine import product
 from instaaug.functional.warp import Padding, warp
-from instaaug.shapes import Images, Matrices, Rows, Theta
+from instaaug.shapes import Images, Matrices, Rows, Theta, at_least_float32
 from instaaug.spaces import Space
 from instaaug.transforms.color import Canvas, ColorTransform
 from instaaug.transforms.geometric import GeometricTransform
@@ -36,17 +36,23 @@ class Composition(Transform):
         mean: Per-channel mean that the images were normalized with; color transforms see them
             without.
         std: Per-channel standard deviation, likewise.
+        size: Height and width of what comes out; those of the images by default. Crops of a
+            larger image keep its detail.
 
     Example:
         >>> from instaaug.transforms import Rotation, Scale
         >>> both = Composition((Rotation(), Scale()))
         >>> both.columns
         ('angle', 'factor')
+        >>> zoomed = Composition((Scale(),), size=(8, 8))
+        >>> zoomed.apply(torch.rand(1, 3, 16, 16), torch.ones(1, 1)).shape
+        torch.Size([1, 3, 8, 8])
     """
 
     transforms: tuple[Transform, ...]
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
+    size: tuple[int, int] | None = None
     name: ClassVar[str] = "composition"
 
     def __post_init__(self) -> None:
@@ -59,6 +65,11 @@ class Composition(Transform):
             )
         if (self.mean is None) != (self.std is None):
             raise ArgumentError("`mean` and `std` must be given together: got one of the two.")
+        if self.size is not None and not (len(self.size) == 2 and min(self.size) >= 1):
+            raise ArgumentError(
+                f"`size` must be a height and a width in pixels: got {self.size}. (224, 224) is "
+                "what many models take."
+            )
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -81,7 +92,8 @@ class Composition(Transform):
     @override
     def to_config(self) -> dict[str, Any]:
         parts = [transform.to_config() for transform in self.transforms]
-        return {"name": self.name, "transforms": parts, "mean": self.mean, "std": self.std}
+        rest = {"mean": self.mean, "std": self.std, "size": self.size}
+        return {"name": self.name, "transforms": parts, **rest}
 
     @property
     @override
@@ -110,6 +122,8 @@ class Composition(Transform):
     def apply(self, x: Images, theta: Theta, *, padding: Padding = "zeros") -> Images:
         self.check_theta(x, theta)
         done: set[type] = set()
+        if not any(isinstance(t, GeometricTransform) for t in self.transforms):
+            x = self.resized(x)
         for transform, part in self._with_theta(theta):
             kind = _kind(transform)
             if kind is Transform and transform.needs_unit_range:
@@ -122,10 +136,17 @@ class Composition(Transform):
                 done.add(kind)
         return x
 
+    def resized(self, x: Images) -> Images:
+        """The images as the identity leaves them: nothing happens but the change of size."""
+        if self.size is None or self.size == (x.shape[-2], x.shape[-1]):
+            return x
+        eye = torch.eye(3, device=x.device, dtype=at_least_float32(x).dtype)
+        return warp(x, eye.expand(len(x), 3, 3), size=self.size)
+
     def _fused(self, kind: type, x: Images, theta: Rows, padding: Padding) -> Images:
         if kind is GeometricTransform:
             matrix = self.matrix(theta, aspect=x.shape[-1] / x.shape[-2])
-            return warp(x, matrix, padding=padding, projective=self.projective)
+            return warp(x, matrix, padding=padding, projective=self.projective, size=self.size)
         canvas = Canvas(self._denormalized(x))
         for transform, part in self._with_theta(theta):
             if isinstance(transform, ColorTransform):
