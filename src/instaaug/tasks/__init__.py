@@ -1,5 +1,6 @@
 """Training loops on Lightning: any model, any augmenter, classification or regression."""
 
+from instaaug.scores import ClassificationTally, RegressionTally, Tally
 from instaaug.tasks.checkpoints import Checkpoints, Interrupted, WholeCheckpointIO
 from instaaug.tasks.evaluation import evaluate, learned_numbers, make_predictor
 from instaaug.tasks.loader import BatchLoader
@@ -7,7 +8,6 @@ from instaaug.tasks.optimization import Optimization
 from instaaug.tasks.progress import RichProgress
 from instaaug.tasks.regression import RegressionTask
 from instaaug.tasks.supervised import SupervisedTask
-from instaaug.tasks.tally import ClassificationTally, RegressionTally, Tally
 from instaaug.tasks.task import AugmentedTask
 from instaaug.tasks.watching import MetricsTable, SamplePictures
 

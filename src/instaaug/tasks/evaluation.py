@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from instaaug.augmentation import InstaAug
 from instaaug.functional.probability import mutual_information
-from instaaug.tasks.tally import Tally
+from instaaug.scores import Tally
 from instaaug.tasks.task import AugmentedTask
 
 __all__ = ["Predictor", "evaluate", "learned_numbers", "make_predictor"]

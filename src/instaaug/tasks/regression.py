@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from instaaug.augmentation import Augmenter
 from instaaug.errors import ShapeError, UnknownNameError
-from instaaug.tasks.tally import RegressionTally, Tally
+from instaaug.scores import RegressionTally, Tally
 from instaaug.tasks.task import AugmentedTask
 
 __all__ = ["RegressionTask"]

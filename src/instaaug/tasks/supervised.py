@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from instaaug.augmentation import Augmenter
 from instaaug.errors import ShapeError
-from instaaug.tasks.tally import ClassificationTally, Tally
+from instaaug.scores import ClassificationTally, Tally
 from instaaug.tasks.task import AugmentedTask
 
 __all__ = ["SupervisedTask"]

@@ -15,10 +15,10 @@ from typing_extensions import override
 
 from instaaug.augmentation import Augmenter
 from instaaug.errors import ArgumentError, NonFiniteError
+from instaaug.scores import Tally
 from instaaug.shapes import Images
 from instaaug.tasks.loader import BatchLoader
 from instaaug.tasks.optimization import Optimization
-from instaaug.tasks.tally import Tally
 
 __all__ = ["AugmentedTask"]
 

@@ -11,7 +11,7 @@ from torchmetrics.functional.classification import (
     multiclass_calibration_error,
 )
 
-from instaaug.tasks import ClassificationTally, RegressionTally, Tally
+from instaaug.scores import ClassificationTally, RegressionTally, Tally
 
 N_BINS = 15
 
