@@ -10,6 +10,7 @@ __all__ = [
     "Images",
     "Maps",
     "Matrices",
+    "Rendered",
     "Rows",
     "Scalars",
     "Theta",
@@ -19,6 +20,9 @@ __all__ = [
 ]
 
 Images = Float[Tensor, "batch channels height width"]
+Rendered = Float[Tensor, "batch channels _ _"]
+"""Images that were made from ``Images`` and may have another size."""
+
 Maps = Float[Tensor, "batch _ _ _"]
 Matrices = Float[Tensor, "batch 3 3"]
 Rows = Float[Tensor, "batch columns"]

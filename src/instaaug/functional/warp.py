@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from instaaug.functional.exactness import with_exact_rows
-from instaaug.shapes import Images, Matrices, at_least_float32
+from instaaug.shapes import Images, Matrices, Rendered, at_least_float32
 
 __all__ = ["Padding", "pixel_centers", "sampling_grid", "warp"]
 
@@ -54,7 +54,7 @@ def warp(
     mode: Literal["bilinear", "nearest"] = "bilinear",
     projective: bool = False,
     size: tuple[int, int] | None = None,
-) -> Images:
+) -> Rendered:
     """Sample ``x`` through ``matrix``, which sends output to input coordinates.
 
     An identity matrix gives ``x`` back to the last bit, with the gradient of the interpolation.

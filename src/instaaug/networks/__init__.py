@@ -1,6 +1,7 @@
 """Networks: images to feature maps, images to logits; none of them knows of augmentation."""
 
 from instaaug.networks.classifiers import MODELS, make_model
+from instaaug.networks.frozen_features import FrozenFeatures
 from instaaug.networks.phi import NETWORKS, FeatureNetwork, feature_channels, make_network
 from instaaug.networks.preact import PreActResNet18, PreActTrunk
 from instaaug.networks.receptive_field import ReceptiveField, receptive_fields
@@ -10,6 +11,7 @@ __all__ = [
     "MODELS",
     "NETWORKS",
     "FeatureNetwork",
+    "FrozenFeatures",
     "PreActResNet18",
     "PreActTrunk",
     "ReceptiveField",

@@ -14,7 +14,7 @@ from typing_extensions import override
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.functional.affine import product
 from instaaug.functional.warp import Padding, warp
-from instaaug.shapes import Images, Matrices, Rows, Theta, at_least_float32
+from instaaug.shapes import Images, Matrices, Rendered, Rows, Theta, at_least_float32
 from instaaug.spaces import Space
 from instaaug.transforms.color import Canvas, ColorTransform
 from instaaug.transforms.geometric import GeometricTransform
@@ -65,7 +65,7 @@ class Composition(Transform):
             )
         if (self.mean is None) != (self.std is None):
             raise ArgumentError("`mean` and `std` must be given together: got one of the two.")
-        if self.size is not None and not (len(self.size) == 2 and min(self.size) >= 1):
+        if self.size is not None and min(self.size) < 1:
             raise ArgumentError(
                 f"`size` must be a height and a width in pixels: got {self.size}. (224, 224) is "
                 "what many models take."
@@ -119,7 +119,7 @@ class Composition(Transform):
         return reduce(product, geometric) if geometric else super().matrix(theta)
 
     @override
-    def apply(self, x: Images, theta: Theta, *, padding: Padding = "zeros") -> Images:
+    def apply(self, x: Images, theta: Theta, *, padding: Padding = "zeros") -> Rendered:
         self.check_theta(x, theta)
         done: set[type] = set()
         if not any(isinstance(t, GeometricTransform) for t in self.transforms):
@@ -136,14 +136,14 @@ class Composition(Transform):
                 done.add(kind)
         return x
 
-    def resized(self, x: Images) -> Images:
+    def resized(self, x: Images) -> Rendered:
         """The images as the identity leaves them: nothing happens but the change of size."""
         if self.size is None or self.size == (x.shape[-2], x.shape[-1]):
             return x
         eye = torch.eye(3, device=x.device, dtype=at_least_float32(x).dtype)
         return warp(x, eye.expand(len(x), 3, 3), size=self.size)
 
-    def _fused(self, kind: type, x: Images, theta: Rows, padding: Padding) -> Images:
+    def _fused(self, kind: type, x: Images, theta: Rows, padding: Padding) -> Rendered:
         if kind is GeometricTransform:
             matrix = self.matrix(theta, aspect=x.shape[-1] / x.shape[-2])
             return warp(x, matrix, padding=padding, projective=self.projective, size=self.size)
