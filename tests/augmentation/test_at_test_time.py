@@ -37,7 +37,9 @@ class Returns(nn.Module):
             "row": flat.mean(dim=1),
             "maps": x,
             "scalar": flat.mean(),
-            "dict": {"logits": flat},
+            "dict": {"scores": flat, "features": flat},
+            "none": None,
+            "nested": ([flat], flat),
             "one_for_all": flat.mean(dim=0, keepdim=True),
         }[self.function]
 
@@ -276,10 +278,20 @@ def test_predicting_does_not_move_the_weight() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "got"), [("scalar", r"\(\)"), ("dict", "dict"), ("one_for_all", r"\(1, 768\)")]
+    ("kind", "got"),
+    [
+        ("scalar", r"\(\)"),
+        ("dict", "dict"),
+        ("none", "NoneType"),
+        ("nested", "tuple"),
+        ("one_for_all", r"\(1, 768\)"),
+    ],
 )
 def test_a_model_without_a_row_per_input_is_refused(kind: str, got: str) -> None:
-    message = rf"`model` must return a tensor with one row per input, 15 here: got {got}\. Wrap"
+    message = (
+        rf"`model` must return a tensor with one row per input, 15 here: got {got}\. "
+        r'Pick the tensor with output=, such as output=lambda o: o\["logits"\]\.'
+    )
     with pytest.raises(ShapeError, match=message):
         predictor(Returns(kind))(images(3))
 
@@ -289,6 +301,13 @@ def test_probabilities_of_something_without_classes_are_refused(kind: str, got: 
     message = rf'`model` must return a logit per class.*merge="probability": got {got}\. Use'
     with pytest.raises(ShapeError, match=message):
         predictor(Returns(kind), merge="probability")(images(3))
+
+
+@pytest.mark.parametrize(("kind", "got"), [("features", "str"), ("scalar", r"\(\)")])
+def test_an_output_that_picks_no_row_per_input_is_refused(kind: str, got: str) -> None:
+    pick = {"features": lambda _: "logits", "scalar": lambda o: o}[kind]
+    with pytest.raises(ShapeError, match=rf"`output` must pick a tensor with .* got {got}\. Pick"):
+        InstaAug(CROP).wrap(Returns(kind), 5, output=pick)(images(3))
 
 
 @pytest.mark.parametrize("n_samples", [0, -1])

@@ -7,9 +7,12 @@ from jaxtyping import Float
 from torch import Generator, Tensor, nn
 from typing_extensions import override
 
-from instaaug.augmentation.at_test_time import Merge, Select, TestTimeAugmentation
+from instaaug.augmentation.at_test_time import TestTimeAugmentation
 from instaaug.augmentation.batch import AugmentedBatch
-from instaaug.shapes import Images
+from instaaug.augmentation.merging import Merge
+from instaaug.augmentation.views import Select, Views
+from instaaug.networks.model_output import Output
+from instaaug.shapes import Images, Rendered
 
 __all__ = ["Augmenter"]
 
@@ -20,6 +23,9 @@ class Augmenter(nn.Module, ABC):
     A task never asks which method it trains: it calls the module, computes a loss per input, and
     minimizes :meth:`objective`. At test time :meth:`wrap` averages over samples.
     """
+
+    select: Select = "sample"
+    """How views are chosen at test time unless :meth:`wrap` is told otherwise."""
 
     @abstractmethod
     @override
@@ -61,8 +67,31 @@ class Augmenter(nn.Module, ABC):
     ) -> Float[Tensor, "n batch d"]:
         """θ of ``n_samples`` samples of each input, for test-time augmentation."""
 
+    def views(
+        self,
+        x: Images,
+        n_samples: int,
+        *,
+        model: nn.Module | None = None,  # noqa: ARG002
+        select: Select = "sample",
+        replace: bool = False,
+        generator: Generator | None = None,
+    ) -> Views:
+        """What :meth:`draw` draws, with all that the augmenter knows of it beforehand.
+
+        Arguments:
+            x: Images ``(B, C, H, W)``.
+            n_samples: How many views of each.
+            model: The one that is to predict, for an augmenter that reads its features.
+            select: ``"sample"`` draws, ``"top"`` takes the most representative.
+            replace: Whether the same box may be drawn twice.
+            generator: Source of randomness.
+        """
+        theta = self.draw(x, n_samples, select=select, replace=replace, generator=generator)
+        return Views(theta)
+
     @abstractmethod
-    def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Images:
+    def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
         """The input that each row of θ makes of each image."""
 
     @abstractmethod
@@ -75,21 +104,41 @@ class Augmenter(nn.Module, ABC):
         n_samples: int = 10,
         *,
         merge: Merge = "logit",
-        select: Select = "sample",
+        select: Select | None = None,
         replace: bool = False,
         chunk_size: int | None = None,
+        output: Output | None = None,
+        temperature: float = 1.0,
+        certainty: float | None = None,
+        max_views: float | None = None,
     ) -> TestTimeAugmentation:
-        """A module that predicts from the mean over ``n_samples`` augmented inputs.
+        """A module that predicts from ``n_samples`` augmented versions of each input.
 
         Arguments:
-            model: Any module; its outputs are averaged.
-            n_samples: How many samples of each input it sees.
-            merge: ``"logit"`` averages outputs, ``"probability"`` averages softmax outputs.
-            select: ``"sample"`` draws, ``"top"`` takes the most representative.
+            model: Any module; its outputs are merged.
+            n_samples: How many views of each input it sees, at most.
+            merge: ``"logit"`` averages outputs, ``"probability"`` averages softmax outputs,
+                ``"weighted"`` averages outputs with the learned weights of the views.
+            select: ``"sample"`` draws, ``"top"`` takes the most representative; the augmenter's
+                own choice by default.
             replace: Whether the same box may be drawn twice.
-            chunk_size: Most inputs per call of the model, which bounds the memory.
+            chunk_size: Most rows per call of the model, which bounds the memory.
+            output: Picks the tensor out of what the model returns, such as
+                ``lambda o: o["logits"]``.
+            temperature: Divides the merged output.
+            certainty: Probability of the top class at which an input needs no further view.
+            max_views: Views per input on average over a call; the least certain get more.
+
+        Example:
+            >>> from instaaug import InstaAug
+            >>> model = nn.Sequential(nn.Flatten(), nn.Linear(768, 10))
+            >>> aug = InstaAug("crop")
+            >>> predictor = aug.wrap(model, n_samples=10, merge="weighted", certainty=0.95)
+            >>> predictor.eval()(torch.rand(4, 3, 16, 16)).shape
+            torch.Size([4, 10])
         """
         return TestTimeAugmentation(
-            self, model, n_samples, merge=merge, select=select, replace=replace,
-            chunk_size=chunk_size,
+            self, model, n_samples, merge=merge, select=select or self.select, replace=replace,
+            chunk_size=chunk_size, output=output, temperature=temperature, certainty=certainty,
+            max_views=max_views,
         )  # fmt: skip

@@ -13,12 +13,15 @@ from instaaug.augmentation.at_test_time import Select
 from instaaug.augmentation.augmenter import Augmenter
 from instaaug.augmentation.baseline_heads import BaselineHeads
 from instaaug.augmentation.batch import AugmentedBatch
+from instaaug.augmentation.choosing import choose
 from instaaug.augmentation.describe import describe
+from instaaug.augmentation.monitoring import monitored
 from instaaug.augmentation.settings import Estimator, Settings, as_composition
+from instaaug.augmentation.views import Views
 from instaaug.distributions import Joint, Samples
 from instaaug.errors import ArgumentError
 from instaaug.functional.warp import Padding
-from instaaug.networks import FeatureNetwork, make_network
+from instaaug.networks import FeatureNetwork, FrozenFeatures, make_network
 from instaaug.objectives import (
     Band,
     Baseline,
@@ -35,8 +38,8 @@ from instaaug.parameterizations import (
     InvarianceModule,
     make_family,
 )
-from instaaug.shapes import Images, Maps
-from instaaug.spaces import Boxes, Interval
+from instaaug.shapes import Images, Maps, Rendered
+from instaaug.spaces import Boxes
 from instaaug.transforms import Transform
 
 __all__ = ["InstaAug"]
@@ -80,6 +83,8 @@ class InstaAug(Augmenter):
         padding: What lies outside of the image.
         size: Side, or height and width, of what the model sees; the input's own by default.
             Crops of an input up to twice as large keep its detail.
+        keep_original: Whether the first view at test time is the input as it is.
+        select: How views are chosen at test time unless :meth:`wrap` is told otherwise.
 
     References:
         | Learning Instance-Specific Augmentations by Capturing Local Invariances
@@ -121,6 +126,8 @@ class InstaAug(Augmenter):
         std: Sequence[float] | None = None,
         padding: Padding = "zeros",
         size: int | tuple[int, int] | None = None,
+        keep_original: bool = False,
+        select: Select = "sample",
     ) -> None:
         super().__init__()
         named = network if isinstance(network, str) else "own"
@@ -140,13 +147,15 @@ class InstaAug(Augmenter):
                 rule=rule,
                 weight=weight,
                 padding=padding,
+                keep_original=keep_original,
+                select=select,
             ),
             None if isinstance(network, str) else network,
         )
 
     def _build(self, settings: Settings, network: FeatureNetwork | None) -> None:
         self.settings = settings
-        self.transform = settings.transform
+        self.transform, self.select = settings.transform, settings.select
         spaces = self.transform.spaces
         grids = {
             name: settings.grid or CropGrid(space.levels, max_outside=space.max_outside)
@@ -256,38 +265,42 @@ class InstaAug(Augmenter):
 
     @override
     def draw(
-        self,
-        x: Images,
-        n_samples: int,
-        *,
-        select: Select = "sample",
-        replace: bool = False,
+        self, x: Images, n_samples: int, *, select: Select = "sample", replace: bool = False,
         generator: Generator | None = None,
-    ) -> Float[Tensor, "n batch d"]:
-        joint = self.distribution(x)
-        if select == "top":
-            return joint.theta(joint.spread(n_samples))
-        return joint.theta(joint.draw(n_samples, replace=replace, generator=generator))
+    ) -> Float[Tensor, "n batch d"]:  # fmt: skip
+        return self.views(x, n_samples, select=select, replace=replace, generator=generator).theta
 
     @override
-    def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Images:
+    def views(
+        self, x: Images, n_samples: int, *, model: nn.Module | None = None,
+        select: Select = "sample", replace: bool = False, generator: Generator | None = None,
+    ) -> Views:  # fmt: skip
+        """Views with the probability of what the finite factors chose as their weight."""
+        joint, first = self._looked_at(x, model)
+        original = self.transform.identity(like=x) if self.settings.keep_original else None
+        views = choose(
+            joint, n_samples, select=select, replace=replace, generator=generator,
+            original=original,
+        )  # fmt: skip
+        return views if original is None else Views(views.theta, views.weight, first)
+
+    def _looked_at(self, x: Images, model: nn.Module | None) -> tuple[Joint, object]:
+        """The distribution, and what ``model`` returned for ``x`` if φ had to ask it anyway."""
+        network = self.phi.network
+        if not isinstance(network, FrozenFeatures) or network.model is not model:
+            return self.distribution(x), None
+        checks.check_inputs(x, channels=self.settings.in_channels)
+        seen, returned = network.look(self.transform.resized(x))
+        return self.phi.decode(network.maps(seen), None, len(x)), returned
+
+    @override
+    def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
         return self.transform.apply(x, theta, padding=self.settings.padding)
 
     @override
     def monitor(self, batch: AugmentedBatch) -> Mapping[str, Tensor]:
         """Mean entropy in nats, λ, and mean width of the range or side of the box, by factor."""
-        entropy = batch.entropy.detach().mean(dim=0)
-        spaces = self.transform.spaces
-        numbers = {f"entropy/{name}": entropy[i] for i, name in enumerate(spaces)}
-        numbers |= {f"weight/{name}": self.band.weight[i] for i, name in enumerate(spaces)}
-        column = 0
-        for i, (name, space) in enumerate(spaces.items()):
-            if isinstance(space, Boxes):
-                numbers[f"side/{name}"] = batch.theta[..., column + 2].detach().mean() / 2
-            elif isinstance(space, Interval):  # the geometric mean over its parameters
-                numbers[f"width/{name}"] = (entropy[i] / space.size).exp()
-            column += space.size
-        return numbers
+        return monitored(batch, self.transform.spaces, self.band.weight)
 
     def save(self, path: str | Path) -> None:
         """Write weights, λ and all settings to a safetensors file, at once or not at all."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
+from instaaug.augmentation.views import Select
 from instaaug.errors import ArgumentError, InstaAugWarning, UnknownNameError
 from instaaug.functional.warp import Padding
 from instaaug.objectives import Band, Baseline, Rule
@@ -28,6 +29,7 @@ CHOICES: Mapping[str, Any] = {
     "estimator": Estimator,
     "baseline": Baseline,
     "padding": Padding,
+    "select": Select,
 }
 
 
@@ -49,6 +51,8 @@ class Settings:
     rule: Rule = "pi"
     weight: float = 0.1
     padding: Padding = "zeros"
+    keep_original: bool = False
+    select: Select = "sample"
 
     def __post_init__(self) -> None:
         for name, literal in CHOICES.items():

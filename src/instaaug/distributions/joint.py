@@ -94,6 +94,14 @@ class Joint:
         """Log-probability of the samples together."""
         return torch.stack(list(self.log_probs(samples).values())).sum(dim=0)
 
+    def choice_prob(self, samples: Samples) -> Float[Tensor, " n *batch"]:
+        """Probability of the rows that the finite factors chose together; 1 if there are none."""
+        parts = zip(self.factors.values(), samples, strict=True)
+        logs = [f.log_prob(s) for f, s in parts if isinstance(f, FiniteTheta)]
+        if not logs:
+            return torch.ones(len(samples[0]), *self.batch_shape, device=samples[0].device)
+        return torch.stack(logs).sum(dim=0).exp()
+
     def entropies(self) -> Float[Tensor, "*batch f"]:
         """Entropy of each factor in nats."""
         return torch.stack([f.entropy() for f in self.factors.values()], dim=-1)

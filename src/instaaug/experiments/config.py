@@ -156,7 +156,7 @@ class TrainConfig:
     accumulate: int = _setting("Training", 1, "Batches whose gradients are added up for a step.")
 
     test_samples: int = _setting("Evaluation", 10, "Samples per image in test-time augmentation.")
-    merge: Literal["logit", "probability"] = _setting(
+    merge: Literal["logit", "probability", "weighted"] = _setting(
         "Evaluation", "logit", "What test-time augmentation averages."
     )
     select: Literal["sample", "top"] = _setting(

@@ -5,7 +5,7 @@ from torch import Generator, Tensor
 from typing_extensions import override
 
 from instaaug.methods.fixed import FixedAugmenter
-from instaaug.shapes import Images
+from instaaug.shapes import Images, Rendered
 
 __all__ = ["NoAugmentation"]
 
@@ -26,5 +26,5 @@ class NoAugmentation(FixedAugmenter):
         return x.new_zeros(n_samples, len(x), 0)
 
     @override
-    def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Images:
+    def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
         return x

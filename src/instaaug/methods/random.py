@@ -11,7 +11,7 @@ from instaaug.augmentation.settings import as_composition
 from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.functional.warp import Padding
 from instaaug.methods.fixed import FixedAugmenter
-from instaaug.shapes import Images
+from instaaug.shapes import Images, Rendered
 from instaaug.spaces import Boxes, Choices, Interval, Space
 from instaaug.transforms import Transform
 
@@ -93,7 +93,7 @@ class RandomAugmentation(FixedAugmenter):
         return torch.cat([center, 2 * size, 2 * size], dim=-1)
 
     @override
-    def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Images:
+    def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
         return self.transform.apply(x, theta, padding=self.padding)
 
     @override

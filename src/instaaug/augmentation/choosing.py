@@ -1,0 +1,73 @@
+"""Which views of an input to look at, given the distribution that φ found for it."""
+
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor
+
+from instaaug.augmentation.views import Select, Views
+from instaaug.distributions import CategoricalTheta, Joint, enumerated
+
+__all__ = ["choose", "without_row"]
+
+
+def choose(
+    joint: Joint,
+    n: int,
+    *,
+    select: Select = "sample",
+    replace: bool = False,
+    generator: Generator | None = None,
+    original: Float[Tensor, "1 d"] | None = None,
+) -> Views:
+    """``n`` views, with the probability of what the finite factors chose as their weight.
+
+    Arguments:
+        joint: p(θ|x) of every input.
+        n: Views per input.
+        select: ``"sample"`` draws, ``"top"`` takes the most representative.
+        replace: Whether the same choice may be drawn twice.
+        generator: Source of randomness.
+        original: θ of the input as it is, if that is to be the first view; the others are then
+            chosen among the rest, and it weighs as much as the best of them.
+    """
+    if original is not None:
+        first = original.expand(1, *joint.batch_shape, -1)
+        if n == 1:
+            return Views(first, torch.ones(first.shape[:2], device=first.device))
+        rest = _others(joint, original, n - 1, select=select, replace=replace, generator=generator)
+        assert rest.weight is not None  # noqa: S101  # chosen here
+        weight = torch.cat([rest.weight.amax(dim=0, keepdim=True), rest.weight])
+        return Views(torch.cat([first.to(rest.theta), rest.theta]), weight)
+    if select == "top":
+        samples = joint.spread(n)
+    else:
+        samples = joint.draw(n, replace=replace, generator=generator)
+    return Views(joint.theta(samples), joint.choice_prob(samples))
+
+
+def _others(
+    joint: Joint, original: Float[Tensor, "1 d"], n: int, *, select: Select, replace: bool,
+    generator: Generator | None,
+) -> Views:  # fmt: skip
+    """Views other than the original; where they can be listed, the best are distinct."""
+    if not all(isinstance(factor, CategoricalTheta) for factor in joint.factors.values()):
+        return choose(joint, n, select=select, replace=replace, generator=generator)
+    others = without_row(enumerated(joint), original)
+    if select == "sample":
+        joint = Joint({"other": others})
+        return choose(joint, n, replace=replace, generator=generator)
+    order = others.logits.argsort(dim=-1, descending=True).movedim(-1, 0)
+    ranked = order[torch.arange(n, device=order.device) % len(order)]
+    return Views(others.theta(ranked), others.log_prob(ranked).exp())
+
+
+def without_row(choice: CategoricalTheta, row: Float[Tensor, "1 d"]) -> CategoricalTheta:
+    """The distribution over all rows of the table but one, which need not be there.
+
+    Example:
+        >>> flip = CategoricalTheta(torch.zeros(1, 2), torch.tensor([[1.0], [-1.0]]))
+        >>> without_row(flip, torch.tensor([[1.0]])).table
+        tensor([[-1.]])
+    """
+    kept = (choice.table != row.to(choice.table)).any(dim=1)
+    return CategoricalTheta(choice.logits[..., kept], choice.table[kept], validate_args=False)
