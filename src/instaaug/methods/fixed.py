@@ -1,4 +1,4 @@
-"""What augmenters that learn nothing have in common: the mean loss, and nothing to report."""
+"""What augmenters that do not learn with the model share: the mean loss, nothing to report."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ __all__ = ["FixedAugmenter"]
 
 
 class FixedAugmenter(Augmenter):
-    """An augmenter without parameters, whose distribution of θ never changes."""
+    """An augmenter whose distribution of θ no objective changes."""
 
     @abstractmethod
     def draw_theta(
