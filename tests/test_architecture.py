@@ -15,12 +15,13 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "instaaug"
 ROWS: tuple[tuple[str, ...], ...] = (
     ("errors",),
-    ("shapes", "registry", "spaces", "files"),
+    ("shapes", "registry", "spaces", "files", "scores"),
     ("functional",),
     ("transforms", "distributions", "networks", "data"),
     ("parameterizations", "objectives"),
     ("augmentation",),
     ("methods",),
+    ("frozen",),
     ("tasks", "report"),
     ("experiments",),
     ("cli",),

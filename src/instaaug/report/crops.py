@@ -1,0 +1,247 @@
+"""What φ does to photos: where crops lie, which boxes are likely, and what is in them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING
+
+from jaxtyping import Float
+from torch import Tensor
+
+from instaaug.errors import ArgumentError, ShapeError
+from instaaug.functional.affine import box_matrix
+from instaaug.functional.warp import warp
+from instaaug.report.crop_panels import (
+    DENSITIES,
+    ProbabilityInk,
+    center_density,
+    draw_boxes,
+    draw_centers,
+    draw_content,
+    draw_photo,
+)
+from instaaug.report.theme import INK, MUTED, figure
+from instaaug.shapes import check_images
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["draw_crops"]
+
+MOST_PHOTOS = 12
+MOST_TOP = 8
+ROUNDING = 1e-3  # by which probabilities may miss the sum of 1
+TILE, GAP = 1.5, 0.07  # inches, like all that follows
+TITLE, HEADING, MARGIN, GUTTER, FOOT = 0.27, 0.25, 0.15, 0.35, 0.55
+SCALE = (1.9, 0.09)
+LETTERS = 14  # per inch of a title, wide ones
+HEADINGS = ("photo", "centers of crops", "likeliest boxes", "what is in them")
+
+
+def draw_crops(
+    images: Float[Tensor, "*photos"],  # shapes are checked below, with words of our own
+    probs: Float[Tensor, "*choices"],
+    boxes: Float[Tensor, "*rows"],
+    *,
+    size: tuple[int, int],
+    titles: Sequence[str] | None = None,
+    n_top: int = 4,
+) -> "Figure":
+    """Show for each photo the density of crop centers, the likeliest boxes, and their contents.
+
+    Numbers rank the boxes; edges are colored by probability, on one scale for all photos.
+
+    Arguments:
+        images: Photos in [0, 1], gray or RGB; at most 12.
+        probs: Probability of each box, a row per photo.
+        boxes: Center x, center y, width and height, in the frame in which the whole image is
+            (0, 0, 2, 2).
+        size: Height and width in pixels at which the model sees a box.
+        titles: A line per photo: its label, say, and the prediction.
+        n_top: How many boxes to show of each photo; at most 8.
+
+    Shape:
+        - ``images``: ``(N, C, H, W)``; ``probs``: ``(N, K)``; ``boxes``: ``(K, 4)``
+
+    Example:
+        >>> boxes = torch.tensor([[0.0, 0.0, 2.0, 2.0], [-0.5, 0.0, 1.0, 1.0]])
+        >>> probs = torch.tensor([[0.25, 0.75]])
+        >>> drawing = draw_crops(torch.rand(1, 3, 8, 8), probs, boxes, size=(8, 8), n_top=2)
+        >>> [text.get_text() for text in drawing.axes[2].texts]  # the panel of boxes
+        ['1 · 75%', '2 · 25%']
+    """
+    _check_photos(images, titles)
+    _check_boxes(probs, boxes, len(images))
+    _check_numbers(size, n_top, len(boxes))
+    images, probs, boxes = (v.detach().cpu().float() for v in (images, probs, boxes))
+    places = _places(images, size, n_top)
+    with figure(places.width, places.height) as canvas:
+        canvas.set_layout_engine("none")  # every place is known
+        ink = ProbabilityInk(float(probs.max()))
+        _draw_headings(canvas, places)
+        for i, (image, row) in enumerate(zip(images, probs, strict=True)):
+            panels = places.panels(canvas, i)
+            best = row.topk(n_top).indices
+            density = center_density(row, boxes, height=image.shape[1], width=image.shape[2])
+            draw_photo(panels[0], image)
+            draw_centers(panels[1], image, density)
+            draw_boxes(panels[2], image, boxes[best], row[best].tolist(), ink)
+            contents = warp(image.expand(n_top, -1, -1, -1), box_matrix(boxes[best]), size=size)
+            for rank, content in enumerate(contents):
+                p = float(row[best[rank]])
+                draw_content(panels[3 + rank], content, rank + 1, p, ink)
+            if titles is not None:
+                _write_title(panels[0], titles[i], int(LETTERS * places.block))
+        _draw_scales(canvas, places, ink)
+    return canvas
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where everything stands, in inches from the upper left.
+
+    Photos run down the columns. Each has three tiles beside one another, then the contents of its
+    boxes in one or two rows.
+    """
+
+    tile: tuple[float, float]
+    content: tuple[float, float]
+    n_contents: int
+    content_columns: int
+    columns: int
+    rows: int
+
+    @property
+    def block(self) -> float:
+        """Width of all that belongs to one photo."""
+        contents = self.content_columns * (self.content[0] + GAP) - GAP
+        return 3 * (self.tile[0] + GAP) + contents
+
+    @property
+    def width(self) -> float:
+        return 2 * MARGIN + self.columns * (self.block + GUTTER) - GUTTER
+
+    @property
+    def height(self) -> float:
+        return HEADING + self.rows * (TITLE + TILE) + FOOT
+
+    def corner(self, i: int) -> tuple[float, float]:
+        """Upper left of the tiles of photo i."""
+        column, row = divmod(i, self.rows)
+        return MARGIN + column * (self.block + GUTTER), HEADING + TITLE + row * (TITLE + TILE)
+
+    def panels(self, canvas: "Figure", i: int) -> list["Axes"]:
+        """The tiles of photo i and the contents of its boxes."""
+        left, top = self.corner(i)
+        step, down = self.content[0] + GAP, self.content[1] + GAP
+        spots = [(left + k * (self.tile[0] + GAP), top, self.tile) for k in range(3)]
+        start = left + 3 * (self.tile[0] + GAP)
+        for rank in range(self.n_contents):
+            row, column = divmod(rank, self.content_columns)
+            spots.append((start + column * step, top + row * down, self.content))
+        return [_blank(canvas, self.fractions(*spot)) for spot in spots]
+
+    def fractions(
+        self, left: float, top: float, extent: tuple[float, float]
+    ) -> tuple[float, float, float, float]:
+        """A rectangle as matplotlib wants it: shares of the figure, from the lower left."""
+        width, height = extent
+        bottom = self.height - top - height
+        return (
+            left / self.width,
+            bottom / self.height,
+            width / self.width,
+            height / self.height,
+        )
+
+
+def _places(images: Tensor, size: tuple[int, int], n_top: int) -> _Places:
+    n, _, height, width = images.shape
+    content_rows = min(n_top, 2)
+    side = (TILE - GAP * (content_rows - 1)) / content_rows
+    columns = 1 if n <= 3 else 2
+    return _Places(
+        tile=(TILE * width / height, TILE),
+        content=(side * size[1] / size[0], side),
+        n_contents=n_top,
+        content_columns=ceil(n_top / content_rows),
+        columns=columns,
+        rows=ceil(n / columns),
+    )
+
+
+def _blank(canvas: "Figure", rectangle: tuple[float, float, float, float]) -> "Axes":
+    axes: Axes = canvas.add_axes(rectangle)
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set_visible(False)
+    return axes
+
+
+def _write_title(axes: "Axes", title: str, most_letters: int) -> None:
+    words = title if len(title) <= most_letters else f"{title[: most_letters - 1]}…"
+    axes.set_title(words, loc="left", fontsize=8, fontweight="normal", pad=3, color=INK)
+
+
+def _draw_headings(canvas: "Figure", places: _Places) -> None:
+    for column in range(places.columns):
+        left, _ = places.corner(column * places.rows)
+        for k, words in enumerate(HEADINGS):
+            x, y, *_ = places.fractions(left + k * (places.tile[0] + GAP), 0.2, (0.0, 0.0))
+            canvas.text(x, y, words, fontsize=9, fontweight="bold", color=INK)
+
+
+def _draw_scales(canvas: "Figure", places: _Places, ink: ProbabilityInk) -> None:
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    top = places.height - FOOT + 0.12
+    scales = (
+        (ScalarMappable(Normalize(0.0, 1.0), DENSITIES), 0.0, "density of centers / its maximum"),
+        (ScalarMappable(ink.norm, ink.colors), SCALE[0] + 0.5, "probability of a box"),
+    )
+    for mappable, left, words in scales:
+        axes = canvas.add_axes(places.fractions(MARGIN + 0.1 + left, top, SCALE))
+        bar = canvas.colorbar(mappable, cax=axes, orientation="horizontal")
+        bar.outline.set_visible(False)
+        bar.ax.tick_params(labelsize=6, color=MUTED, length=2, pad=1)
+        bar.set_label(words, fontsize=7, labelpad=1)
+
+
+def _check_photos(images: Tensor, titles: Sequence[str] | None) -> None:
+    check_images(images)
+    n, channels = images.shape[:2]
+    if n > MOST_PHOTOS or channels not in (1, 3):
+        raise ShapeError(
+            f"`images` must be at most {MOST_PHOTOS} photos of 1 or 3 channels: got {n} of "
+            f"{channels}. Choose some with images[:{MOST_PHOTOS}]."
+        )
+    if titles is not None and len(titles) != n:
+        raise ShapeError(f"`titles` must be one line per photo, {n}: got {len(titles)}.")
+
+
+def _check_boxes(probs: Tensor, boxes: Tensor, n_photos: int) -> None:
+    if boxes.ndim != 2 or boxes.shape[1] != 4 or not bool((boxes[:, 2:] > 0).all()):
+        raise ShapeError(
+            "`boxes` must be (K, 4), center x, center y, width and height, with positive sides: "
+            f"got shape {tuple(boxes.shape)}. Take grid.boxes."
+        )
+    if probs.shape != (n_photos, len(boxes)):
+        raise ShapeError(
+            f"`probs` must have a row per photo and a column per box, {(n_photos, len(boxes))}: "
+            f"got {tuple(probs.shape)}."
+        )
+    off = float((probs.detach().sum(dim=1) - 1).abs().max())
+    if not off <= ROUNDING or bool((probs < 0).any()):
+        raise ArgumentError(
+            "`probs` must be probabilities, none negative, with a sum of 1 per photo: got a sum "
+            f"off by {off:.3g}. Give log-probabilities as log_probs.exp()."
+        )
+
+
+def _check_numbers(size: tuple[int, int], n_top: int, n_boxes: int) -> None:
+    most = min(MOST_TOP, n_boxes)
+    if not 1 <= n_top <= most:
+        raise ArgumentError(f"`n_top` must lie in [1, {most}]: got {n_top} for {n_boxes} boxes.")
+    if min(size) < 1:
+        raise ArgumentError(f"`size` must be a height and a width in pixels: got {size}.")
