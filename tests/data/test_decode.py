@@ -339,3 +339,10 @@ def test_without_pillow_the_error_says_what_to_install(
 
 def test_endings_are_lower_case_and_start_with_a_dot() -> None:
     assert all(ending.startswith(".") and ending == ending.lower() for ending in IMAGE_ENDINGS)
+
+
+def test_a_photo_of_the_right_height_is_cut_and_not_blurred(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (16, 21, 3), dtype=np.uint8)
+    path = tmp_path / "wide.png"
+    Image.fromarray(pixels).save(path)
+    np.testing.assert_array_equal(decode_image(path, size=16, channels=3), pixels[:, 2:18])

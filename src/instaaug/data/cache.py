@@ -31,7 +31,7 @@ __all__ = [
 OnBadImage = Literal["error", "skip"]
 OnProgress = Callable[[int, int], None]
 
-FORMAT_VERSION = 1  # raise it when `decode_image` gives other pixels for the same file
+FORMAT_VERSION = 2  # raise it when `decode_image` gives other pixels for the same file
 CHUNK = 256  # images that wait in memory to be written
 DAY = 24 * 60 * 60
 

@@ -60,11 +60,11 @@ def decode_image(path: str | Path, *, size: int, channels: int) -> np.ndarray:
     """The image in a file as bytes ``(size, size, channels)``.
 
     The largest centered square is scaled to ``size`` with an antialiasing bicubic filter: the
-    short side fits, and what the long side has more is cut off evenly. EXIF orientation is
-    applied. Of an animation the first frame counts. What is transparent becomes white. Deep
-    grayscale is scaled, not clipped, to 8 bits: 16-bit files by their bit depth, 32-bit integers
-    as 16 bits if their largest value fits and as 31 bits otherwise, floating-point files by the
-    first of 1, 255, 65535 and their own maximum that none of their values exceeds.
+    short side fits, and what the long side has more is cut off evenly, in whole pixels. EXIF
+    orientation is applied. Of an animation the first frame counts. What is transparent becomes
+    white. Deep grayscale is scaled, not clipped, to 8 bits: 16-bit files by their bit depth,
+    32-bit integers as 16 bits if their largest value fits and as 31 bits otherwise, floating-point
+    files by the first of 1, 255, 65535 and their own maximum that none of their values exceeds.
 
     Arguments:
         path: A file in one of the formats of ``IMAGE_ENDINGS``; its content decides, not its name.
@@ -115,7 +115,7 @@ def picture_pixels(image: Any, *, size: int, channels: int) -> np.ndarray:
     image = _flat(_shallow(image), "L" if channels == 1 else "RGB")
     width, height = image.size
     side = min(width, height)
-    left, top = (width - side) / 2, (height - side) / 2
+    left, top = (width - side) // 2, (height - side) // 2  # half a pixel would blur all of them
     square = image.resize(
         (size, size),
         pillow.Resampling.BICUBIC,
