@@ -1,33 +1,14 @@
 """Speed, guarded without a clock: how many operators a step needs, and what that depends on."""
 
-from typing import Any
-
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from instaaug import InstaAug
 from instaaug import transforms as T
+from tests.support.operators import Counter
 
 LOCAL = T.LocalNoise(levels=((0.5, 4),))
 ALL_KINDS = [LOCAL, T.Crop(), T.Rotation(), T.Shear(), T.ColorJitter(), T.Brightness()]
-
-
-class Counter(TorchDispatchMode):
-    """Counts the operators that reach the dispatcher, by name."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.counts: dict[str, int] = {}
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = str(func.overloadpacket)
-        self.counts[name] = self.counts.get(name, 0) + 1
-        return func(*args, **(kwargs or {}))
-
-    @property
-    def total(self) -> int:
-        return sum(self.counts.values())
 
 
 def operators_of_a_step(

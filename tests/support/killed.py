@@ -13,10 +13,12 @@ from lightning.pytorch.callbacks import Callback
 from typing_extensions import override
 
 from instaaug.experiments.config import TrainConfig
+from instaaug.experiments.frozen_config import FrozenConfig
+from instaaug.experiments.frozen_fit import fit_frozen
 from instaaug.experiments.training import train
 from instaaug.tasks import WholeCheckpointIO
 
-__all__ = ["At", "exit_code_of", "save_and_die", "train_and_die"]
+__all__ = ["At", "exit_code_of", "fit_and_die", "save_and_die", "train_and_die"]
 
 LONGEST = 600.0  # seconds; a busy machine takes its time
 
@@ -75,6 +77,16 @@ def save_and_die(path: str, value: float) -> None:
 def train_and_die(settings: dict[str, Any], out: str, hook: str, n_steps: int) -> None:
     """Train and be killed there."""
     train(TrainConfig(**settings), out, callbacks=[At(hook, n_steps, die)])
+
+
+def fit_and_die(settings: dict[str, Any], out: str, n_images: int) -> None:
+    """Fit views for a frozen model and be killed when so many images are in the table."""
+
+    def on_table(done: int, total: int) -> None:
+        if done >= n_images:
+            die()
+
+    fit_frozen(FrozenConfig(**settings), out, on_table=on_table)
 
 
 def exit_code_of(function: Callable[..., None], *arguments: Any) -> int | None:

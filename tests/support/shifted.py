@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from instaaug.augmentation.views import Views
 from instaaug.methods.fixed import FixedAugmenter
+from instaaug.networks.model_output import Output, picked
 
 __all__ = ["Shifted", "loose_classifier"]
 
@@ -30,13 +31,14 @@ class Shifted(FixedAugmenter):
 
     @override
     def views(
-        self, x: Tensor, n_samples: int, *, model: nn.Module | None = None, **options: Any
-    ) -> Views:
+        self, x: Tensor, n_samples: int, *, model: nn.Module | None = None,
+        output: Output | None = None, chunk_size: int | None = None, **options: Any,
+    ) -> Views:  # fmt: skip
         theta = self.draw(x, n_samples, **options)
         if not self.reads_model:
             return Views(theta, self.weight)
         assert model is not None
-        return Views(theta, self.weight, model(self.render(x, theta[0])))
+        return Views(theta, self.weight, picked(model(self.render(x, theta[0])), output))
 
 
 def loose_classifier(n_classes: int = 4, *, sharpness: float = 6.0) -> nn.Module:

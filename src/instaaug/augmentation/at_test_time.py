@@ -1,6 +1,7 @@
 """Test-time augmentation: predict from several views of every input."""
 
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 import torch
@@ -102,7 +103,8 @@ class TestTimeAugmentation(nn.Module):
 
     def _views(self, x: Images, generator: Generator | None) -> Views:
         return self.augmenter.views(
-            x, self.n_samples, model=self.model, select=self.select, replace=self.replace,
+            x, self.n_samples, model=self.model, output=self.merging.output,
+            chunk_size=self.chunk_size, select=self.select, replace=self.replace,
             generator=generator,
         )  # fmt: skip
 
@@ -118,7 +120,9 @@ class TestTimeAugmentation(nn.Module):
         views = self._views(x, generator)
         n = len(views.theta)
         weight = self.merging.weights(views)
-        first = None if views.first is None else self.merging.scores(views.first, len(x))
+        first = None
+        if views.first is not None:  # picked before
+            first = replace(self.merging, output=None).scores(views.first, len(x))
         chunk = self.chunk_size or (CHUNK_ON_CPU if x.device.type == "cpu" else n * len(x))
         if self.budget.is_limited:
 

@@ -73,6 +73,8 @@ class Augmenter(nn.Module, ABC):
         n_samples: int,
         *,
         model: nn.Module | None = None,  # noqa: ARG002
+        output: Output | None = None,  # noqa: ARG002
+        chunk_size: int | None = None,  # noqa: ARG002
         select: Select = "sample",
         replace: bool = False,
         generator: Generator | None = None,
@@ -83,6 +85,8 @@ class Augmenter(nn.Module, ABC):
             x: Images ``(B, C, H, W)``.
             n_samples: How many views of each.
             model: The one that is to predict, for an augmenter that reads its features.
+            output: Picks the tensor out of what the model returns.
+            chunk_size: Most inputs that the model sees at once.
             select: ``"sample"`` draws, ``"top"`` takes the most representative.
             replace: Whether the same box may be drawn twice.
             generator: Source of randomness.

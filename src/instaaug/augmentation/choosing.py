@@ -30,39 +30,40 @@ def choose(
         original: θ of the input as it is, if that is to be the first view; the others are then
             chosen among the rest, and it weighs as much as the best of them.
     """
-    if original is not None:
-        first = original.expand(1, *joint.batch_shape, -1)
-        if n == 1:
-            return Views(first, torch.ones(first.shape[:2], device=first.device))
-        rest = _others(joint, original, n - 1, select=select, replace=replace, generator=generator)
-        assert rest.weight is not None  # noqa: S101  # chosen here
-        weight = torch.cat([rest.weight.amax(dim=0, keepdim=True), rest.weight])
-        return Views(torch.cat([first.to(rest.theta), rest.theta]), weight)
-    if select == "top":
-        samples = joint.spread(n)
-    else:
-        samples = joint.draw(n, replace=replace, generator=generator)
-    return Views(joint.theta(samples), joint.choice_prob(samples))
+    if original is None:
+        if select == "top":
+            samples = joint.spread(n)
+        else:
+            samples = joint.draw(n, replace=replace, generator=generator)
+        return Views(joint.theta(samples), joint.choice_prob(samples))
+    first = original.expand(1, *joint.batch_shape, -1)
+    others = _others(joint, original, n - 1, select, replace, generator) if n > 1 else None
+    if others is None or others.weight is None:  # there is nothing else to choose
+        alone = first.expand(n, -1, -1)
+        return Views(alone, torch.ones(alone.shape[:2], device=alone.device))
+    weight = torch.cat([others.weight.amax(dim=0, keepdim=True), others.weight])
+    return Views(torch.cat([first.to(others.theta), others.theta]), weight)
 
 
 def _others(
-    joint: Joint, original: Float[Tensor, "1 d"], n: int, *, select: Select, replace: bool,
+    joint: Joint, original: Float[Tensor, "1 d"], n: int, select: Select, replace: bool,
     generator: Generator | None,
-) -> Views:  # fmt: skip
+) -> Views | None:  # fmt: skip
     """Views other than the original; where they can be listed, the best are distinct."""
     if not all(isinstance(factor, CategoricalTheta) for factor in joint.factors.values()):
         return choose(joint, n, select=select, replace=replace, generator=generator)
-    others = without_row(enumerated(joint), original)
+    choice = without_row(enumerated(joint), original)
+    if not len(choice.table):
+        return None
     if select == "sample":
-        joint = Joint({"other": others})
-        return choose(joint, n, replace=replace, generator=generator)
-    order = others.logits.argsort(dim=-1, descending=True).movedim(-1, 0)
+        return choose(Joint({"other": choice}), n, replace=replace, generator=generator)
+    order = choice.logits.argsort(dim=-1, descending=True, stable=True).movedim(-1, 0)
     ranked = order[torch.arange(n, device=order.device) % len(order)]
-    return Views(others.theta(ranked), others.log_prob(ranked).exp())
+    return Views(choice.theta(ranked), choice.log_prob(ranked).exp())
 
 
 def without_row(choice: CategoricalTheta, row: Float[Tensor, "1 d"]) -> CategoricalTheta:
-    """The distribution over all rows of the table but one, which need not be there.
+    """The distribution over all rows of the table but this one, which need not be there.
 
     Example:
         >>> flip = CategoricalTheta(torch.zeros(1, 2), torch.tensor([[1.0], [-1.0]]))

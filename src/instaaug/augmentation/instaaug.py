@@ -15,13 +15,15 @@ from instaaug.augmentation.baseline_heads import BaselineHeads
 from instaaug.augmentation.batch import AugmentedBatch
 from instaaug.augmentation.choosing import choose
 from instaaug.augmentation.describe import describe
+from instaaug.augmentation.looking import looked_at
 from instaaug.augmentation.monitoring import monitored
 from instaaug.augmentation.settings import Estimator, Settings, as_composition
 from instaaug.augmentation.views import Views
 from instaaug.distributions import Joint, Samples
 from instaaug.errors import ArgumentError
 from instaaug.functional.warp import Padding
-from instaaug.networks import FeatureNetwork, FrozenFeatures, make_network
+from instaaug.networks import FeatureNetwork, make_network
+from instaaug.networks.model_output import Output
 from instaaug.objectives import (
     Band,
     Baseline,
@@ -201,7 +203,7 @@ class InstaAug(Augmenter):
         """p(θ | x) for every input, for inspection: entropies, probabilities, samples."""
         checks.check_inputs(x, channels=self.settings.in_channels)
         classes = checks.checked_classes(targets, self.settings)
-        return self.phi(self.transform.resized(x), classes)
+        return self.phi(self._resized(x), classes)
 
     @override
     def forward(
@@ -216,7 +218,7 @@ class InstaAug(Augmenter):
         checks.warn_of_range(x, self.settings)
         checks.check_call(len(x), n_samples=n_samples, targets=targets, exact=exact)
         classes = checks.checked_classes(targets, self.settings)
-        maps = self.phi.features(self.transform.resized(x))
+        maps = self.phi.features(self._resized(x))
         joint = self.phi.decode(maps, classes, len(x))
         samples = _every_choice(joint) if exact else joint.draw(n_samples, generator=generator)
         theta = joint.theta(samples)
@@ -273,25 +275,24 @@ class InstaAug(Augmenter):
     @override
     def views(
         self, x: Images, n_samples: int, *, model: nn.Module | None = None,
-        select: Select = "sample", replace: bool = False, generator: Generator | None = None,
+        output: Output | None = None, chunk_size: int | None = None, select: Select = "sample",
+        replace: bool = False, generator: Generator | None = None,
     ) -> Views:  # fmt: skip
         """Views with the probability of what the finite factors chose as their weight."""
-        joint, first = self._looked_at(x, model)
-        original = self.transform.identity(like=x) if self.settings.keep_original else None
+        checks.check_inputs(x, channels=self.settings.in_channels)
+        joint, first = looked_at(
+            self.phi, self._resized(x), model=model, output=output, chunk_size=chunk_size
+        )
+        kept = self.settings.keep_original
         views = choose(
             joint, n_samples, select=select, replace=replace, generator=generator,
-            original=original,
+            original=self.transform.identity(like=x) if kept else None,
         )  # fmt: skip
-        return views if original is None else Views(views.theta, views.weight, first)
+        return Views(views.theta, views.weight, first) if kept else views
 
-    def _looked_at(self, x: Images, model: nn.Module | None) -> tuple[Joint, object]:
-        """The distribution, and what ``model`` returned for ``x`` if φ had to ask it anyway."""
-        network = self.phi.network
-        if not isinstance(network, FrozenFeatures) or network.model is not model:
-            return self.distribution(x), None
-        checks.check_inputs(x, channels=self.settings.in_channels)
-        seen, returned = network.look(self.transform.resized(x))
-        return self.phi.decode(network.maps(seen), None, len(x)), returned
+    def _resized(self, x: Images) -> Rendered:
+        """What φ reads: each input as the model sees it when nothing happens to it."""
+        return self.transform.resized(x, padding=self.settings.padding)
 
     @override
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:

@@ -58,6 +58,10 @@ class Settings:
         for name, literal in CHOICES.items():
             if getattr(self, name) not in get_args(literal):
                 raise UnknownNameError(name, str(getattr(self, name)), get_args(literal))
+        if not isinstance(self.keep_original, bool):
+            raise ArgumentError(
+                f"`keep_original` must be True or False: got {self.keep_original!r}."
+            )
         if self.in_channels < 1:
             raise ArgumentError(f"`in_channels` must be at least 1: got {self.in_channels}.")
         if not 0 < self.width <= 64:
@@ -154,11 +158,11 @@ def as_composition(
     )
 
 
-def _height_and_width(size: int | Sequence[int] | None) -> tuple[int, int] | None:
-    if size is None or isinstance(size, int):
-        return None if size is None else (size, size)
-    height, width = size
-    return int(height), int(width)
+def _height_and_width(size: Any) -> Any:
+    """A pair from a side or a pair; whether it holds sizes, the composition finds out."""
+    if size is None:
+        return None
+    return tuple(size) if isinstance(size, Sequence) else (size, size)
 
 
 def _plain_band(band: Any) -> Any:

@@ -19,9 +19,8 @@ class Views:
         theta: The parameters that make each view, ``(n, B, D)``.
         weight: How much each view counts, not negative, ``(n, B)``; None says equally. Only the
             ratios between the views of an input matter.
-        first: What the model returned for view 0 of all inputs, where the augmenter had to run it
-            anyway; it is not run on them again. The very thing that the model returns: a tensor,
-            or what ``output=`` picks one from.
+        first: The outputs of the model for view 0 of all inputs, where the augmenter had to run it
+            anyway; it is not run on them again. The tensor itself, as ``output=`` picks it.
     """
 
     theta: Float[Tensor, "n batch d"]

@@ -1,7 +1,7 @@
 """Distributions p(θ): torch's verbs, explicit randomness."""
 
 from instaaug.distributions.categorical_theta import CategoricalTheta
-from instaaug.distributions.enumerated import enumerated
+from instaaug.distributions.combinations import enumerated
 from instaaug.distributions.jittered_boxes import JitteredBoxes
 from instaaug.distributions.joint import Joint, Samples
 from instaaug.distributions.theta import FiniteTheta, ThetaDistribution

@@ -1,6 +1,6 @@
 """Networks: images to feature maps, images to logits; none of them knows of augmentation."""
 
-from instaaug.networks.classifiers import MODELS, make_model
+from instaaug.networks.classifiers import MODELS, make_model, pretrained_maker
 from instaaug.networks.frozen_features import FrozenFeatures
 from instaaug.networks.phi import NETWORKS, FeatureNetwork, feature_channels, make_network
 from instaaug.networks.preact import PreActResNet18, PreActTrunk
@@ -19,5 +19,6 @@ __all__ = [
     "feature_channels",
     "make_model",
     "make_network",
+    "pretrained_maker",
     "receptive_fields",
 ]

@@ -4,7 +4,9 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from inspect import Parameter, signature
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 from torch import nn
@@ -14,7 +16,7 @@ from instaaug.networks.preact import PreActResNet18
 from instaaug.networks.small_cnn import SmallCNN
 from instaaug.registry import Registry
 
-__all__ = ["MODELS", "make_model"]
+__all__ = ["MODELS", "make_model", "pretrained_maker"]
 
 MODELS: Registry[Callable[..., nn.Module]] = Registry("model")
 SMALL_IMAGE = 32
@@ -72,9 +74,9 @@ def make_model(
     """
     origin, _, rest = name.rpartition(":")
     if origin == "timm":
-        return _from_timm(rest, n_outputs, in_channels)
+        return _from_timm(rest, num_classes=n_outputs, in_chans=in_channels)
     if origin:
-        return _from_module(origin, rest, n_outputs)
+        return _made(_function(origin, rest), name, n_outputs)
     if name not in MODELS:
         raise UnknownNameError("model", name, [*MODELS, "timm:NAME", "module:function"])
     if not width > 0:
@@ -88,7 +90,40 @@ def make_model(
     )
 
 
-def _from_timm(name: str, n_outputs: int, in_channels: int) -> nn.Module:
+def pretrained_maker(name: str) -> Callable[[int], nn.Module]:
+    """A function of the number of classes that gives a trained model.
+
+    Whatever can be found out without that number is found out now: that the module can be
+    imported, that timm has the weights.
+
+    Arguments:
+        name: ``timm:NAME``, with its weights and as many classes as these have; or
+            ``module:function``, called without an argument if it needs none, else with the number
+            of classes.
+    """
+    origin, _, rest = name.rpartition(":")
+    if origin == "timm":
+        model = _from_timm(rest, pretrained=True)
+        return lambda _: model
+    if not origin:
+        raise ArgumentError(
+            "`model` must be a module:function that returns a trained model, timm:NAME, or the "
+            f"folder of a finished `instaaug train`: got {name!r}, and there is no such folder."
+        )
+    function = _function(origin, rest)
+    alone = _needs_nothing(function)
+
+    def make(n_outputs: int) -> nn.Module:
+        try:
+            return _made(function, name, *(() if alone else (n_outputs,)))
+        except (OSError, RuntimeError, UnpicklingError) as error:  # weights: absent, or of another
+            words = " ".join(str(error).split())[:300]
+            raise ArgumentError(f"`model` {name!r} cannot load its weights: {words}") from error
+
+    return make
+
+
+def _from_timm(name: str, **settings: Any) -> nn.Module:
     try:
         timm = importlib.import_module("timm")
     except ImportError:
@@ -96,17 +131,17 @@ def _from_timm(name: str, n_outputs: int, in_channels: int) -> nn.Module:
             f"`model` 'timm:{name}' needs timm, which is not installed. Run `pip install timm`."
         ) from None
     try:
-        model = timm.create_model(name, num_classes=n_outputs, in_chans=in_channels)
-    except RuntimeError as error:
+        model = timm.create_model(name, **settings)
+    except (RuntimeError, OSError) as error:
         raise ArgumentError(f"`model` 'timm:{name}' cannot be built: {error}") from error
     return _checked(model, f"timm:{name}")
 
 
-def _from_module(module: str, function: str, n_outputs: int) -> nn.Module:
+def _function(module: str, function: str) -> Any:
     given = f"{module}:{function}"
     try:
         with _working_folder():
-            make = getattr(importlib.import_module(module), function)
+            return getattr(importlib.import_module(module), function)
     except (ImportError, TypeError) as error:  # a TypeError if it begins with a dot
         raise ArgumentError(
             f"`model` {given!r} must name a module that Python can import: {error}. Run from its "
@@ -116,13 +151,26 @@ def _from_module(module: str, function: str, n_outputs: int) -> nn.Module:
         raise ArgumentError(
             f"`model` {given!r} must name a function: the module {module!r} has no {function!r}."
         ) from None
+
+
+def _needs_nothing(function: Any) -> bool:
+    """Whether it can be called without an argument."""
+    several = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    try:
+        parameters = signature(function).parameters.values()
+    except (TypeError, ValueError):  # no function, or one of C: the call will tell
+        return False
+    return all(p.default is not p.empty or p.kind in several for p in parameters)
+
+
+def _made(make: Any, given: str, *arguments: int) -> nn.Module:
+    """What the function returns for the number of outputs, or for nothing."""
     try:
         with _working_folder():
-            model = make(n_outputs)
+            model = make(*arguments)
     except TypeError as error:
-        raise ArgumentError(
-            f"`model` {given!r} is called with one argument, the number of outputs: {error}."
-        ) from error
+        how = "one argument, the number of outputs" if arguments else "no argument"
+        raise ArgumentError(f"`model` {given!r} is called with {how}: {error}.") from error
     return _checked(model, given)
 
 

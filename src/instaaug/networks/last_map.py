@@ -1,19 +1,26 @@
 """Finding the last feature map of a model, and the layer that makes classes of it."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from math import isqrt
-from typing import Any, TypeGuard
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from instaaug.errors import ArgumentError
 from instaaug.networks.evaluation_mode import evaluation_mode
+from instaaug.networks.model_input import suited_to
 from instaaug.networks.model_output import Output, picked
 from instaaug.shapes import Maps
 
 __all__ = ["LastMap", "find_last_map"]
+
+N_WATCHED = 2  # images: what is the same for all of them has another length
+MOST_OTHER_TOKENS = 5  # for the class, registers
+ALIKE = 0.02  # of the largest number; half precision is not more exact
+ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -24,17 +31,23 @@ class LastMap:
         name: The module whose output it is.
         channels: Of the map.
         shape: Its height and width.
+        call: Which call of the module, for a model that calls it several times.
+        channels_last: Whether the output is ``(B, h, w, C)``.
+        skipped: Tokens before the first patch, for a transformer; None for a map.
         head: The linear layer that turns averaged features into classes, if there is one.
         is_class_map: Whether its channels are the classes already.
-        skipped: Tokens before the first patch, for a transformer; None for a map.
+        rectified: Whether the model takes the positive part before it averages.
     """
 
     name: str
     channels: int
     shape: tuple[int, int]
+    call: int = 0
+    channels_last: bool = False
+    skipped: int | None = None
     head: str | None = None
     is_class_map: bool = False
-    skipped: int | None = None
+    rectified: bool = False
 
     @property
     def has_classes(self) -> bool:
@@ -45,24 +58,28 @@ class LastMap:
     def story(self) -> str:
         """What is read, in words."""
         kind = "class evidence" if self.has_classes else f"{self.channels} channels"
-        return f"{kind} at {self.name!r}, {self.shape[0]}×{self.shape[1]}"
+        after = " after ReLU" if self.rectified else ""
+        return f"{kind} at {self.name!r}{after}, {self.shape[0]}×{self.shape[1]}"
 
     def as_map(self, output: Tensor) -> Maps:
         """The output of the module as a map ``(B, C, h, w)``."""
-        if self.skipped is None:
-            return output
-        patches = output[:, self.skipped :]
-        side = isqrt(patches.shape[1])
-        return patches.movedim(1, 2).unflatten(2, (side, side))
+        if self.skipped is not None:
+            patches = output[:, self.skipped :].movedim(1, 2)
+            rows_and_columns = _rectangle(patches.shape[2], self.shape[0] / self.shape[1])
+            output = patches.unflatten(2, rows_and_columns)
+        elif self.channels_last:
+            output = output.movedim(3, 1)
+        return output.relu() if self.rectified else output
 
     def classifier(self, model: nn.Module) -> tuple[Tensor | None, Tensor | None]:
         """Weight and bias of the linear layer; None where the map holds classes already."""
         if self.head is None:
             return None, None
-        linear = model.get_submodule(self.head)
-        assert isinstance(linear, nn.Linear)  # noqa: S101  # found as such
-        bias: Tensor | None = linear.bias  # torch's own annotation forgets bias=False
-        return linear.weight.detach(), bias if bias is None else bias.detach()
+        layer = model.get_submodule(self.head)
+        assert isinstance(layer, nn.Linear | nn.Conv2d)  # noqa: S101  # found as such
+        bias: Tensor | None = layer.bias  # torch's own annotation forgets bias=False
+        weight = layer.weight.detach().flatten(1)
+        return weight, bias if bias is None else bias.detach()
 
 
 def find_last_map(
@@ -71,11 +88,11 @@ def find_last_map(
     *,
     output: Output | None = None,
 ) -> LastMap:
-    """Run the model once on a blank image and watch what its modules return.
+    """Run the model once on images of noise and watch what its modules return.
 
-    The best find is the last map with as many channels as the final linear layer takes, for
-    pooling in between does not matter; then a map whose channels are the classes; then the tokens
-    of a transformer on a square; then whatever map comes last.
+    The best find is the last map, or tokens that fill a rectangle, with as many channels as the
+    final linear layer takes and no other linear layer in between, for pooling does not matter;
+    then a map whose channels average to the classes; then whatever map or tokens come last.
 
     Arguments:
         model: Its mode and state are left as they are.
@@ -83,50 +100,57 @@ def find_last_map(
         output: Picks the tensor out of what the model returns.
     """
     records, logits = _watched(model, image_shape, output)
-    n_classes = logits.shape[-1] if logits.ndim == 2 else -1
-    heads = [(n, m.in_features) for n, m, out in records if _is_head(m, out, n_classes)]
-    maps = [(n, out) for n, _, out in records if out.ndim == 4 and out[0, 0].numel() > 1]
-    found = _below_head(records, maps, *heads[-1]) if heads else None
-    if found is not None:
-        return found
-    for name, out in reversed(maps):
-        if out.shape[1] == n_classes:
-            return LastMap(name, n_classes, _side(out), is_class_map=True)
-    if not maps:
+    aspect = image_shape[1] / image_shape[2]
+    found = [(i, place) for i, r in enumerate(records) for place in _places(r, aspect)][::-1]
+    if not found:
         raise ArgumentError(
-            "`model` must have a feature map or tokens on a square to read: found none among the "
+            "`model` must have a feature map or tokens of patches to read: found none among the "
             f'outputs of its {len(records)} modules. Let φ read pixels: features="pyramid".'
         )
-    name, out = maps[-1]
-    return LastMap(name, out.shape[1], _side(out))
+    plain = next((place for _, place in found if not place.channels_last), found[0][1])
+    return _below_head(records, found, logits) or _class_map(records, found, logits) or plain
 
 
-Record = tuple[str, nn.Module, Tensor]
+class _Record(NamedTuple):
+    """What one call of a module took and gave."""
+
+    name: str
+    call: int
+    module: nn.Module
+    given: Any
+    out: Tensor
+
+
+_Found = Sequence[tuple[int, LastMap]]
+"""Readings of the record with that number, the last first."""
 
 
 def _watched(
-    model: nn.Module,
-    image_shape: tuple[int, int, int],
-    output: Output | None,
-) -> tuple[list[Record], Tensor]:
-    records: list[Record] = []
+    model: nn.Module, image_shape: tuple[int, int, int], output: Output | None
+) -> tuple[list[_Record], Tensor]:
+    records: list[_Record] = []
+    calls: Counter[str] = Counter()
 
     def watch(name: str) -> Callable[..., None]:
-        def hook(module: nn.Module, _: Any, out: Any) -> None:
+        def hook(module: nn.Module, given: tuple[Any, ...], out: Any) -> None:
             if isinstance(out, Tensor):
-                records.append((name, module, out))
+                records.append(_Record(name, calls[name], module, given, out))
+            calls[name] += 1
 
         return hook
 
-    named = [(name, module) for name, module in model.named_modules() if name]
-    handles = [module.register_forward_hook(watch(name)) for name, module in named]
-    like = next((p for p in model.parameters() if p.is_floating_point()), torch.zeros(1))
-    try:
-        with torch.no_grad(), evaluation_mode(model):
-            returned = model(like.new_zeros(1, *image_shape))
-    finally:
-        for handle in handles:
-            handle.remove()
+    noise = torch.rand(N_WATCHED, *image_shape, generator=torch.Generator().manual_seed(0))
+    with ExitStack() as hooks, torch.no_grad(), evaluation_mode(model):
+        for name, module in model.named_modules():
+            if name:
+                hooks.callback(module.register_forward_hook(watch(name)).remove)
+        try:
+            returned = model(suited_to(model, noise))
+        except (RuntimeError, ValueError, TypeError, AssertionError) as error:
+            raise ArgumentError(
+                f"`model` must take images of shape {image_shape}: it raised "
+                f"{type(error).__name__}, {error}. Give the size that it takes with size=."
+            ) from error
     found = picked(returned, output)
     if not isinstance(found, Tensor):
         raise ArgumentError(
@@ -136,29 +160,67 @@ def _watched(
     return records, found
 
 
-def _below_head(
-    records: Sequence[Record], maps: Sequence[tuple[str, Tensor]], head: str, width: int
-) -> LastMap | None:
-    """The last map, or the last tokens, that the linear layer could be asked about."""
-    for name, out in reversed(maps):
-        if out.shape[1] == width:
-            return LastMap(name, width, _side(out), head=head)
-    for name, _, out in reversed(records):
-        if out.ndim == 3 and out.shape[2] == width and (side := _square(out.shape[1])):
-            skipped = out.shape[1] - side**2
-            return LastMap(name, width, (side, side), head=head, skipped=skipped)
+def _places(record: _Record, aspect: float) -> Iterator[LastMap]:
+    """The ways to read an output as a map, the likeliest last."""
+    shape = record.out.shape
+    if shape[:1] != (N_WATCHED,):
+        return
+    name, call = record.name, record.call
+    if len(shape) == 3:
+        height, width = _rectangle(shape[1], aspect)
+        skipped = shape[1] - height * width
+        if min(height, width) > 1 and skipped <= MOST_OTHER_TOKENS:
+            yield LastMap(name, shape[2], (height, width), call, skipped=skipped)
+    if len(shape) == 4 and min(shape[1:]) > 1:
+        yield LastMap(name, shape[3], (shape[1], shape[2]), call, channels_last=True)
+    if len(shape) == 4 and shape[2] * shape[3] > 1:
+        yield LastMap(name, shape[1], (shape[2], shape[3]), call)
+
+
+def _rectangle(n_tokens: int, aspect: float) -> tuple[int, int]:
+    """Rows and columns of the largest grid among so many tokens, with this height / width."""
+    height = int((n_tokens * aspect) ** 0.5 + ROUNDING)
+    return height, int(height / aspect + ROUNDING)
+
+
+def _below_head(records: Sequence[_Record], found: _Found, logits: Tensor) -> LastMap | None:
+    """The last map that the final linear layer could be asked about."""
+    linear = [i for i, record in enumerate(records) if _is_linear(record)]
+    heads = [i for i in linear if records[i].out.flatten(1).shape == logits.shape]
+    if not heads or not records[heads[-1]].given:
+        return None
+    head = records[heads[-1]]
+    pooled = head.given[0].flatten(1)
+    before = max((i for i in linear if i < heads[-1] and i not in heads), default=-1)
+    for i, place in found:
+        if i > heads[-1] or place.channels != pooled.shape[1]:
+            continue
+        features = place.as_map(records[i].out)
+        averaged = _averages_to(features, pooled)
+        rectified = not averaged and _averages_to(features.relu(), pooled)
+        if averaged or rectified or i >= before:
+            return replace(place, head=head.name, rectified=rectified)
     return None
 
 
-def _is_head(module: nn.Module, out: Tensor, n_classes: int) -> TypeGuard[nn.Linear]:
-    return isinstance(module, nn.Linear) and out.ndim == 2 and out.shape[1] == n_classes
+def _is_linear(record: _Record) -> bool:
+    """Whether a call made a vector from a vector, or from what was pooled to a single place."""
+    module, shape = record.module, record.out.shape
+    if isinstance(module, nn.Conv2d):
+        return module.kernel_size == (1, 1) and module.groups == 1 and shape[2:].numel() == 1
+    return isinstance(module, nn.Linear) and len(shape) == 2
 
 
-def _side(out: Tensor) -> tuple[int, int]:
-    return out.shape[2], out.shape[3]
+def _class_map(records: Sequence[_Record], found: _Found, logits: Tensor) -> LastMap | None:
+    """The last map whose channels, or their positive parts, average to the classes."""
+    for i, place in found:
+        features = place.as_map(records[i].out)
+        if _averages_to(features, logits) or _averages_to(features.relu(), logits):
+            return replace(place, is_class_map=True)
+    return None
 
 
-def _square(n_tokens: int) -> int:
-    """The side of the square of patches, if ``n_tokens`` are that and at most a few others."""
-    side = isqrt(n_tokens)
-    return side if side > 1 and n_tokens - side**2 <= 5 else 0
+def _averages_to(features: Maps, pooled: Tensor) -> bool:
+    mean, pooled = features.float().mean(dim=(2, 3)), pooled.float()
+    room = ALIKE * float(pooled.abs().max())
+    return mean.shape == pooled.shape and torch.allclose(mean, pooled, rtol=0.0, atol=room)

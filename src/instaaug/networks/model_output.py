@@ -5,7 +5,9 @@ from typing import Any
 
 from torch import Tensor
 
-__all__ = ["Output", "picked"]
+from instaaug.errors import ShapeError
+
+__all__ = ["Output", "picked", "rows_of"]
 
 Output = Callable[[Any], Tensor]
 """Picks the tensor out of what a model returns."""
@@ -29,3 +31,16 @@ def picked(returned: object, output: Output | None = None) -> object:
     if isinstance(returned, tuple | list) and returned and isinstance(returned[0], Tensor):
         return returned[0]
     return returned
+
+
+def rows_of(returned: object, n_inputs: int, output: Output | None = None) -> Tensor:
+    """What :func:`picked` picks; raise unless that is a tensor with one row per input."""
+    found = picked(returned, output)
+    if isinstance(found, Tensor) and found.ndim and len(found) == n_inputs:
+        return found
+    got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+    who = "`model` must return" if output is None else "`output` must pick"
+    raise ShapeError(
+        f"{who} a tensor with one row per input, {n_inputs} here: got {got}. Pick the tensor with "
+        'output=, such as output=lambda o: o["logits"].'
+    )

@@ -2,14 +2,26 @@
 
 from instaaug.objectives.entropy_band import Band, EntropyBand, Rule, band_limits
 from instaaug.objectives.estimators import Baseline, ScoreFactor, exact_risk, score_risk
+from instaaug.objectives.view_losses import (
+    Loss,
+    ViewObjective,
+    ensemble_loss,
+    n_views_loss,
+    soft_top,
+)
 
 __all__ = [
     "Band",
     "Baseline",
     "EntropyBand",
+    "Loss",
     "Rule",
     "ScoreFactor",
+    "ViewObjective",
     "band_limits",
+    "ensemble_loss",
     "exact_risk",
+    "n_views_loss",
     "score_risk",
+    "soft_top",
 ]

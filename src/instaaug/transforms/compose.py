@@ -22,6 +22,8 @@ from instaaug.transforms.transform import Transform
 
 __all__ = ["Composition"]
 
+LARGEST_SIDE = 16384
+
 
 @dataclass(frozen=True)
 class Composition(Transform):
@@ -65,10 +67,10 @@ class Composition(Transform):
             )
         if (self.mean is None) != (self.std is None):
             raise ArgumentError("`mean` and `std` must be given together: got one of the two.")
-        if self.size is not None and min(self.size) < 1:
+        if self.size is not None and not _is_size(self.size):
             raise ArgumentError(
-                f"`size` must be a height and a width in pixels: got {self.size}. (224, 224) is "
-                "what many models take."
+                "`size` must be a height and a width in pixels, whole numbers from 1 to "
+                f"{LARGEST_SIDE}: got {self.size}. (224, 224) is what many models take."
             )
 
     @cached_property
@@ -123,7 +125,7 @@ class Composition(Transform):
         self.check_theta(x, theta)
         done: set[type] = set()
         if not any(isinstance(t, GeometricTransform) for t in self.transforms):
-            x = self.resized(x)
+            x = self.resized(x, padding=padding)
         for transform, part in self._with_theta(theta):
             kind = _kind(transform)
             if kind is Transform and transform.needs_unit_range:
@@ -136,12 +138,12 @@ class Composition(Transform):
                 done.add(kind)
         return x
 
-    def resized(self, x: Images) -> Rendered:
+    def resized(self, x: Images, *, padding: Padding = "zeros") -> Rendered:
         """The images as the identity leaves them: nothing happens but the change of size."""
         if self.size is None or self.size == (x.shape[-2], x.shape[-1]):
             return x
         eye = torch.eye(3, device=x.device, dtype=at_least_float32(x).dtype)
-        return warp(x, eye.expand(len(x), 3, 3), size=self.size)
+        return warp(x, eye.expand(x.shape[0], 3, 3), padding=padding, size=self.size)
 
     def _fused(self, kind: type, x: Images, theta: Rows, padding: Padding) -> Rendered:
         if kind is GeometricTransform:
@@ -170,6 +172,10 @@ class Composition(Transform):
             (t, theta[:, start : start + t.n_parameters])
             for t, start in zip(self.transforms, starts, strict=False)
         ]
+
+
+def _is_size(size: tuple[int, ...]) -> bool:
+    return len(size) == 2 and all(type(s) is int and 1 <= s <= LARGEST_SIDE for s in size)
 
 
 def _kind(transform: Transform) -> type:

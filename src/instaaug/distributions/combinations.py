@@ -21,16 +21,13 @@ def enumerated(joint: Joint) -> CategoricalTheta:
         >>> both.table.shape, both.table[:4, 4]
         (torch.Size([6, 5]), tensor([ 1., -1.,  1., -1.]))
     """
-    finite = joint.finite()
-    if len(finite) < len(joint.factors) or any(
-        not isinstance(f, CategoricalTheta) for f in finite.values()
-    ):
-        ranges = sorted(n for n, f in joint.factors.items() if not isinstance(f, CategoricalTheta))
+    ranges = sorted(n for n, f in joint.factors.items() if not isinstance(f, CategoricalTheta))
+    if ranges:
         raise ArgumentError(
             "`joint` must consist of choices from tables to list all combinations: "
-            f"{', '.join(ranges)} can take any value in a range."
+            f"{', '.join(ranges)} can take any value in a range. Use crops without jitter, flips."
         )
-    factors = list(finite.values())
+    factors = list(joint.finite().values())
     logits, table = factors[0].logits, factors[0].table
     for factor in factors[1:]:
         logits = (logits[..., :, None] + factor.logits[..., None, :]).flatten(-2)

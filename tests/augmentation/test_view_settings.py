@@ -1,0 +1,183 @@
+"""`size`, `keep_original` and `select`: what they do, how they are saved, what is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from instaaug import InstaAug
+from instaaug import transforms as T
+from instaaug.errors import ArgumentError, UnknownNameError, WeightsFileError
+from instaaug.networks import FrozenFeatures
+from tests.support.frozen_models import built
+from tests.support.models import images
+from tests.support.unhooked import unhooked
+
+CROP = T.Crop(levels=((1.0, 1), (0.5, 2)))
+HOSTILE = [
+    "32", "big", 0, -1, 1e9, 10**9, 2.5, True, [], [32], [32, 32, 32], [32, "x"], [32, None],
+    [32, -3], [0, 32], [float("nan"), 32], [float("inf"), 32], [[32], [32]], {"a": 1, "b": 2},
+]  # fmt: skip
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "aug.safetensors"
+
+
+def rewritten(path: Path, change: Any) -> None:
+    """Change the settings of a weights file, and nothing else."""
+    with safe_open(path, framework="pt") as file:
+        metadata, names = file.metadata(), file.keys()
+        tensors = {name: file.get_tensor(name) for name in names}
+    settings = json.loads(metadata["settings"])
+    change(settings)
+    save_file(tensors, path, {**metadata, "settings": json.dumps(settings)})
+
+
+# --- size ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"), [(24, (24, 24)), ((20, 28), (20, 28)), (None, (32, 40))]
+)
+def test_views_and_what_phi_reads_have_the_size_that_was_asked_for(
+    size: Any, expected: tuple[int, int]
+) -> None:
+    aug = InstaAug([CROP, T.Brightness()], size=size, keep_original=True)
+    x = images(3, height=32, width=40)
+    assert aug(x, 2).inputs.shape == (6, 3, *expected)
+    theta = aug.draw(x, 2, select="top")
+    assert aug.render(x, theta[1]).shape == (3, 3, *expected)
+    seen: list[torch.Size] = []
+    assert aug.phi.network is not None
+    aug.phi.network.register_forward_pre_hook(lambda _, args: seen.append(args[0].shape))
+    aug.distribution(x)
+    assert seen == [(3, 3, *expected)]
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("size", [24, 50])
+def test_view_0_is_what_phi_reads_to_the_last_bit(padding: Any, size: int) -> None:
+    """Also where the image grows, and pixels at the border look beyond it."""
+    aug = InstaAug([CROP, T.Flip()], size=size, keep_original=True, padding=padding)
+    x = images(3, height=32, width=40)
+    theta = aug.draw(x, 2, select="top")[0]
+    assert torch.equal(aug.render(x, theta), aug.transform.resized(x, padding=padding))
+
+
+@pytest.mark.parametrize("size", HOSTILE, ids=str)
+def test_a_size_that_is_none_is_refused_at_the_door(size: Any) -> None:
+    with unhooked(), pytest.raises(ArgumentError, match="`size` must be a height and a width"):
+        InstaAug(CROP, size=size)
+
+
+@pytest.mark.parametrize("size", HOSTILE, ids=str)
+def test_a_weights_file_with_a_hostile_size_is_refused(size: Any, path: Path) -> None:
+    InstaAug(CROP, size=32).save(path)
+    rewritten(path, lambda settings: settings["transform"].update(size=size))
+    with unhooked(), pytest.raises(WeightsFileError, match="settings that make no augmenter"):
+        InstaAug.load(path)
+
+
+# --- keep_original and select -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("transforms", [[CROP], [CROP, "flip"], ["rotation"], [CROP, "rotation"]])
+def test_the_first_view_is_the_input_as_it_is(transforms: list[Any]) -> None:
+    aug = InstaAug(transforms, keep_original=True)
+    x = images(3)
+    for select in ("sample", "top"):
+        theta = aug.draw(x, 3, select=select)
+        assert torch.equal(aug.render(x, theta[0]), x)
+        assert not torch.equal(aug.render(x, theta[1]), x)
+
+
+def test_wrap_chooses_as_the_augmenter_prefers_unless_it_is_told() -> None:
+    model = built("class map")
+    aug = InstaAug(CROP, select="top")
+    assert aug.wrap(model).select == "top"
+    assert aug.wrap(model, select="sample").select == "sample"
+    assert InstaAug(CROP).wrap(model).select == "sample"
+
+
+def test_values_that_make_no_sense_are_refused() -> None:
+    with unhooked():
+        wrong: Any = "yes"
+        with pytest.raises(
+            ArgumentError, match="`keep_original` must be True or False: got 'yes'"
+        ):
+            InstaAug(CROP, keep_original=wrong)
+        with pytest.raises(UnknownNameError, match="There is no select called 'yes'"):
+            InstaAug(CROP, select=wrong)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"keep_original": "yes"}, {"keep_original": 1}, {"select": "best"}, {"select": ["top"]},
+     {"select": None}],
+    ids=str,
+)  # fmt: skip
+def test_a_weights_file_with_other_values_is_refused(change: dict[str, Any], path: Path) -> None:
+    InstaAug(CROP).save(path)
+    rewritten(path, lambda settings: settings.update(change))
+    with unhooked(), pytest.raises(WeightsFileError, match="settings that make no augmenter"):
+        InstaAug.load(path)
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def test_the_settings_survive_a_file(path: Path) -> None:
+    aug = InstaAug(CROP, size=(24, 20), keep_original=True, select="top")
+    aug.save(path)
+    again = InstaAug.load(path)
+    assert again.settings == aug.settings
+    assert again.transform.size == (24, 20)
+    assert again.wrap(built("class map")).select == "top"
+
+
+def test_a_file_from_before_these_settings_is_read_as_it_was_meant(path: Path) -> None:
+    aug = InstaAug([CROP, "rotation"])
+    aug.save(path)
+
+    def older(settings: dict[str, Any]) -> None:
+        del settings["keep_original"], settings["select"], settings["transform"]["size"]
+
+    rewritten(path, older)
+    again = InstaAug.load(path)
+    assert again.settings == aug.settings
+    x = images(3)
+    theta = [a.draw(x, 4, generator=torch.Generator().manual_seed(0)) for a in (aug, again)]
+    assert torch.equal(*theta)
+
+
+def test_the_model_that_phi_reads_is_not_in_the_file(path: Path) -> None:
+    model = built("functional ReLU")
+    aug = InstaAug(CROP, network=FrozenFeatures(model, size=32), keep_original=True, select="top")
+    aug.save(path)
+    with safe_open(path, framework="pt") as file:
+        names = set(file.keys())
+    assert {n for n in names if n.startswith("phi.network")} == {
+        f"phi.network.{n}" for n in ("mean", "std", "mix.weight", "mix.bias")
+    }
+    torch.manual_seed(1)
+    again = InstaAug.load(path, network=FrozenFeatures(model, size=32))
+    x = images(3, height=32, width=32)
+    assert torch.equal(again.wrap(model, 3).eval()(x), aug.wrap(model, 3).eval()(x))
+    with pytest.raises(ArgumentError, match="`network` must be given"):
+        InstaAug.load(path)
+
+
+def test_phi_goes_over_to_another_model(path: Path) -> None:
+    """Class evidence is twelve numbers for every model, whatever its map."""
+    InstaAug(CROP, network=FrozenFeatures(built("class token"), size=32)).save(path)
+    other = built("class map")
+    again = InstaAug.load(path, network=FrozenFeatures(other, size=32))
+    assert again.wrap(other, 2).eval()(images(2, height=32, width=32)).shape == (2, 5)
+    with pytest.raises(WeightsFileError, match="does not fit its own settings"):
+        InstaAug.load(path, network=FrozenFeatures(built("flattened"), size=32))
