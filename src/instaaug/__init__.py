@@ -4,9 +4,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from instaaug import data, distributions, networks, transforms
+    from instaaug import data, distributions, frozen, networks, transforms
     from instaaug.augmentation import AugmentedBatch, Augmenter, InstaAug, TestTimeAugmentation
     from instaaug.errors import InstaAugError, InstaAugWarning
+    from instaaug.frozen import fit_tta
     from instaaug.objectives import EntropyBand
     from instaaug.parameterizations import CropGrid, InvarianceModule
 
@@ -23,6 +24,8 @@ __all__ = [
     "__version__",
     "data",
     "distributions",
+    "fit_tta",
+    "frozen",
     "networks",
     "transforms",
 ]
@@ -39,8 +42,9 @@ _HOMES = {
     "InstaAugWarning": "instaaug.errors",
     "InvarianceModule": "instaaug.parameterizations",
     "TestTimeAugmentation": "instaaug.augmentation",
+    "fit_tta": "instaaug.frozen",
 }
-_MODULES = ("data", "distributions", "networks", "transforms")
+_MODULES = ("data", "distributions", "frozen", "networks", "transforms")
 
 
 def __getattr__(name: str) -> Any:

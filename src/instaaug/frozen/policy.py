@@ -25,6 +25,7 @@ from instaaug.functional.warp import Padding
 from instaaug.methods.fixed import FixedAugmenter
 from instaaug.networks import FrozenFeatures
 from instaaug.networks.evaluation_mode import evaluation_mode
+from instaaug.networks.model_output import Output
 from instaaug.parameterizations import CategoricalFamily
 from instaaug.shapes import Images, Rendered
 from instaaug.transforms import Composition, from_config
@@ -160,7 +161,8 @@ class StaticAugmenter(FixedAugmenter):
     @override
     def views(
         self, x: Images, n_samples: int, *, model: nn.Module | None = None,
-        select: Select = "sample", replace: bool = False, generator: Generator | None = None,
+        output: Output | None = None, chunk_size: int | None = None, select: Select = "sample",
+        replace: bool = False, generator: Generator | None = None,
     ) -> Views:  # fmt: skip
         rows = self._rows(x, n_samples, select=select, replace=replace, generator=generator)
         return Views(self.theta.to(x.device)[rows], self.probabilities.to(x.device)[rows])

@@ -1,0 +1,21 @@
+"""Frozen models: learn test-time augmentation for any pre-trained network."""
+
+from instaaug.frozen.calibration import fit_temperature
+from instaaug.frozen.export import export_phi
+from instaaug.frozen.fit import DEFAULT_CROPS, fit_tta
+from instaaug.frozen.pictures import Pictures
+from instaaug.frozen.policy import StaticPolicy, average_policy
+from instaaug.frozen.table import FrozenViews, ViewTable, tabulate
+
+__all__ = [
+    "DEFAULT_CROPS",
+    "FrozenViews",
+    "Pictures",
+    "StaticPolicy",
+    "ViewTable",
+    "average_policy",
+    "export_phi",
+    "fit_temperature",
+    "fit_tta",
+    "tabulate",
+]

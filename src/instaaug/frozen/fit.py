@@ -1,0 +1,242 @@
+"""Fit φ for a model that stays as it is: test-time augmentation for any pre-trained network."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from instaaug.augmentation import InstaAug
+from instaaug.errors import ArgumentError, UnknownNameError
+from instaaug.frozen.all_views import all_views, can_tabulate
+from instaaug.frozen.condensed import condensed
+from instaaug.frozen.learning import Learning, learn_from_draws, learn_from_table
+from instaaug.frozen.losses import checked_loss
+from instaaug.frozen.pictures import Pictures, TrainingData
+from instaaug.frozen.table import FrozenViews, OnProgress, ViewTable, check_table, tabulate
+from instaaug.functional.warp import Padding
+from instaaug.networks import FeatureNetwork, FrozenFeatures
+from instaaug.networks.evaluation_mode import evaluation_mode
+from instaaug.networks.model_input import device_of
+from instaaug.networks.model_output import Output
+from instaaug.objectives import Band, Loss, ViewObjective
+from instaaug.parameterizations import CropGrid
+from instaaug.transforms import Crop, Transform
+
+__all__ = ["DEFAULT_CROPS", "Features", "fit_tta"]
+
+DEFAULT_CROPS = Crop(levels=((1.0, 1), (0.8, 2), (0.6, 3), (0.4, 4)), max_outside=0.0)
+"""The whole image, 4 boxes of 0.8 of its side, 9 of 0.6, 16 of 0.4, none beyond the border."""
+
+Features = Literal["model", "pyramid", "none"]
+
+
+def fit_tta(
+    model: nn.Module,
+    data: TrainingData,
+    transform: Transform | str | Sequence[Transform | str] = DEFAULT_CROPS,
+    *,
+    n_samples: int | Sequence[int] = (2, 4, 10),
+    objective: ViewObjective | None = None,
+    features: Features | FeatureNetwork = "model",
+    size: int | tuple[int, int] | None = None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    output: Output | None = None,
+    loss: Loss | None = None,
+    entropy: Band | Mapping[str, Band] | None = None,
+    grid: CropGrid | None = None,
+    padding: Padding = "zeros",
+    steps: int = 400,
+    batch_size: int | None = None,
+    learning_rate: float = 3e-3,
+    seed: int = 0,
+    folder: str | Path | None = None,
+    table: ViewTable | None = None,
+    on_progress: OnProgress | None = None,
+    on_step: Callable[[int, float], None] | None = None,
+) -> InstaAug:
+    """Learn, for a fixed model, which views of an input to average; the model is not changed.
+
+    Crops, flips and other choices from a table: the model sees every choice of every image once;
+    from these outputs φ learns with the exact gradient, in seconds. Ranges (rotation, color): φ
+    learns from draws through the frozen model.
+
+    Arguments:
+        model: Any module; parameters, buffers and mode are afterwards what they were.
+        data: Labeled images that the model was, if possible, not trained on: a pair of tensors, a
+            ``Dataset`` or a ``DataLoader``.
+        transform: What views there may be; 30 boxes by default.
+        n_samples: How many views will be averaged, the image itself among them. Several numbers
+            give one order of views that serves them all.
+        objective: ``"views"`` minimizes the loss of the mean over that many views; ``"ensemble"``
+            that of the mean under p(θ|x), for very many; ``"single"`` the mean loss of a single
+            view, within an entropy band, as in the paper. Ranges know only ``"single"``.
+        features: What φ reads: ``"model"``, the frozen model's own features of the whole image,
+            which need few images and no extra pass; ``"pyramid"`` or another network, pixels;
+            ``"none"``, one distribution for all.
+        size: Side, or height and width, that the model takes. Larger images keep their detail in
+            crops, up to twice the side.
+        mean: Per-channel mean that images in [0, 1] are to be normalized with.
+        std: Per-channel standard deviation, likewise.
+        output: Picks the tensor out of what the model returns.
+        loss: One loss per input from outputs and targets; cross-entropy by default.
+        entropy: The band in nats for ``"single"``: one for all factors, or one each by name.
+        grid: Boxes that take the place of the transform's own levels.
+        padding: What lies outside of the image.
+        steps: Steps of the optimizer.
+        batch_size: Images per step; by default 256 of a table, 32 through the model.
+        learning_rate: Of Adam; it falls to zero.
+        seed: Decides the start and the order of images.
+        folder: Where to keep the table, so that an interrupted fit goes on, and the next fit with
+            other settings need not ask the model again.
+        table: Made before by :func:`~instaaug.frozen.tabulate`, for the images of ``data``; the
+            model is not asked at all.
+        on_progress: Called with the number of images tabulated and of all images.
+        on_step: Called with the number of steps taken and the loss.
+
+    Returns:
+        An augmenter: ``aug.wrap(model, n_samples=10)`` is the model with test-time augmentation.
+
+    Example:
+        >>> from instaaug.networks import PreActResNet18
+        >>> model = PreActResNet18(10, width=0.0625).eval()
+        >>> images, labels = torch.rand(8, 3, 32, 32), torch.arange(8)
+        >>> aug = fit_tta(model, (images, labels), Crop(((1.0, 1), (0.5, 2))), steps=5)
+        >>> aug.wrap(model, n_samples=3)(images).shape
+        torch.Size([8, 10])
+    """
+    pictures = Pictures(data, mean=mean, std=std)
+    channels, *own_size = pictures.image_shape
+    height, width = own_size if size is None else (size, size) if isinstance(size, int) else size
+    with frozen(model), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = _network(features, model, (channels, height, width), output)
+        aug = InstaAug(
+            transform,
+            entropy=entropy,
+            conditioning="none" if features == "none" else "input",
+            network=network,
+            in_channels=channels,
+            grid=grid,
+            mean=mean,
+            std=std,
+            padding=padding,
+            size=size,
+            keep_original=True,
+            select="top",
+        ).to(device_of(model))
+        listed = can_tabulate(aug)
+        learning = Learning(
+            objective=_checked_objective(objective, listed=listed),
+            n_views=_checked_views(n_samples),
+            loss=checked_loss(loss),
+            steps=steps,
+            batch_size=(256 if listed else 32) if batch_size is None else batch_size,
+            learning_rate=learning_rate,
+            seed=seed,
+            on_step=on_step,
+        )
+        if not listed:
+            _check_absent(table)
+            learn_from_draws(aug, model, pictures, learning, output)
+            return aug.eval()
+        reader = network if isinstance(network, FrozenFeatures) else None
+        views = FrozenViews(model, aug.transform, _listed(aug), reader, output, padding)
+        if table is None:
+            kept_in = None if folder is None else Path(folder)
+            table = tabulate(
+                views, pictures, folder=kept_in, loss=learning.loss, on_progress=on_progress
+            )
+        check_table(table, views, pictures)
+        if loss is None and learning.objective != "single":
+            table = condensed(table)
+        learn_from_table(aug, table, pictures, learning)
+    return aug.eval()
+
+
+@contextmanager
+def frozen(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode, and no gradient for any parameter; all as before afterwards."""
+    wanted = [(p, p.requires_grad) for p in model.parameters()]
+    with evaluation_mode(model):
+        try:
+            model.requires_grad_(requires_grad=False)
+            yield
+        finally:
+            for parameter, flag in wanted:
+                parameter.requires_grad_(flag)
+
+
+def _network(
+    features: Features | FeatureNetwork,
+    model: nn.Module,
+    image_shape: tuple[int, int, int],
+    output: Output | None,
+) -> FeatureNetwork | str:
+    if isinstance(features, nn.Module):
+        _check_apart(features, model)
+        return features
+    if features not in get_args(Features):
+        raise UnknownNameError("kind of features", str(features), get_args(Features))
+    if features != "model":
+        return "pyramid"
+    channels, *size = image_shape
+    return FrozenFeatures(model, size=(size[0], size[1]), in_channels=channels, output=output).to(
+        device_of(model)
+    )
+
+
+def _check_apart(features: nn.Module, model: nn.Module) -> None:
+    """Raise if φ's network is a part of the model, which learning would change."""
+    own = {id(t) for t in (*model.parameters(), *model.buffers())}
+    if any(id(t) in own for t in (*features.parameters(), *features.buffers())):
+        raise ArgumentError(
+            "`features` must not be a part of `model`, which stays as it is: got a network that "
+            'shares parameters or buffers with it. Use features="model", or a copy.'
+        )
+
+
+def _checked_objective(objective: ViewObjective | None, *, listed: bool) -> ViewObjective:
+    if objective is not None and objective not in get_args(ViewObjective):
+        raise UnknownNameError("objective", str(objective), get_args(ViewObjective))
+    if listed:
+        return objective or "views"
+    if objective in ("views", "ensemble"):
+        raise ArgumentError(
+            f'`objective="{objective}"` needs views that can be listed: got a transform with a '
+            'range, or boxes that move. Use objective="single", or crops and flips without jitter.'
+        )
+    return "single"
+
+
+def _checked_views(n_samples: int | Sequence[int]) -> tuple[int, ...]:
+    given = (n_samples,) if isinstance(n_samples, int) else tuple(n_samples)
+    if not given or min(given) < 2:
+        raise ArgumentError(
+            f"`n_samples` must be one or more numbers from 2 on: got {n_samples}. The image "
+            "itself is the first view; with one view there is nothing to choose."
+        )
+    return given
+
+
+def _check_absent(table: ViewTable | None) -> None:
+    if table is not None:
+        raise ArgumentError(
+            "`table` is of no use to a transform with a range, or boxes that move: got one. Leave "
+            "it out, or use crops and flips without jitter."
+        )
+
+
+def _listed(aug: InstaAug) -> Float[Tensor, "k d"]:
+    """All views; raise unless there is a choice."""
+    views = all_views(aug)
+    if len(views) < 2:
+        raise ArgumentError(
+            "`transform` must offer a view besides the image itself: got none. Add levels to the "
+            "crops, or another transform."
+        )
+    return views
