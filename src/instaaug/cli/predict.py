@@ -1,32 +1,18 @@
 """What ``instaaug evaluate`` and ``instaaug predict`` do."""
 
-import csv
-import io
 import json
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from itertools import chain
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
 
 from rich.console import Console
 
+from instaaug.cli.prediction_files import write_predictions
 from instaaug.cli.scores import print_scores
-from instaaug.cli.train import decoding_progress
-from instaaug.errors import ArgumentError
+from instaaug.cli.terminal import progress_bar
 from instaaug.experiments.inference import predict_files, score_run
 from instaaug.files import write_text
 
 __all__ = ["run_evaluate", "run_predict"]
-
-
-@runtime_checkable
-class Writable(Protocol):
-    """The terminal or an open file."""
-
-    def write(self, text: str, /) -> Any:
-        """Add text."""
 
 
 def run_evaluate(
@@ -34,7 +20,7 @@ def run_evaluate(
 ) -> None:
     """Score a run on its test images or on others, and print the table."""
     console = Console()
-    with decoding_progress(console) as on_decode:
+    with progress_bar(console) as on_decode:
         scores = score_run(run, data=data, n_samples=n_samples, on_decode=on_decode)
     print_scores(console, scores, n_images=int(scores["plain"]["n"]))
     if json_file is not None:
@@ -51,43 +37,5 @@ def run_predict(
     skip_bad: bool,
 ) -> None:
     """Predict and write one row per image as soon as it is known."""
-    if out is not None and out.suffix not in (".csv", ".jsonl"):
-        raise ArgumentError(f"`out` must end in .csv or .jsonl: got {str(out)!r}.")
     rows = predict_files(run, images, n_samples=n_samples, n_top=n_top, skip_bad=skip_bad)
-    rows = chain([next(rows)], rows)  # whatever is amiss is told before `out` is overwritten
-    with _opened(out) as file:
-        n, bad = _write(rows, file, as_lines=out is not None and out.suffix == ".jsonl")
-    if out is not None or bad:
-        words = f"{n - bad} of {n} images predicted" + (f"; see {out}." if out else ".")
-        Console(stderr=True, soft_wrap=True).print(words, highlight=False, markup=False)
-
-
-@contextmanager
-def _opened(out: Path | None) -> Iterator[Writable]:
-    names = "surrogateescape"  # names of files that are no text go out byte for byte
-    if out is None:
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(errors=names)
-        yield sys.stdout
-        return
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with out.open("w", newline="", encoding="utf-8", errors=names) as file:
-        yield file
-
-
-def _write(rows: Iterator[dict[str, Any]], file: Writable, *, as_lines: bool) -> tuple[int, int]:
-    n = bad = 0
-    table: Any = None
-    cautious: Any = None
-    for row in rows:
-        n, bad = n + 1, bad + bool(row["error"])
-        if as_lines:
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
-            continue
-        if table is None:
-            table = csv.DictWriter(file, list(row), lineterminator="\n")
-            cautious = csv.DictWriter(file, list(row), lineterminator="\n", quoting=csv.QUOTE_ALL)
-            table.writeheader()
-        has_return = any("\r" in str(value) for value in row.values())  # left unquoted by `table`
-        (cautious if has_return else table).writerow(row)
-    return n, bad
+    write_predictions(rows, out)

@@ -1,8 +1,6 @@
 """What ``instaaug train`` and ``instaaug resume`` do: call, show progress, print what came out."""
 
 import os
-import re
-import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,18 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import Progress
 
 from instaaug.cli.scores import print_scores
-from instaaug.experiments.config import TrainConfig, read_config
+from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar, typed
+from instaaug.experiments.config import read_config
 from instaaug.experiments.run_directory import RunDirectory, read_yaml
-from instaaug.experiments.training import OnProgress, is_later_process, resume, train
+from instaaug.experiments.training import is_later_process, resume, train
 from instaaug.tasks import Interrupted, RichProgress
 
-__all__ = ["decoding_progress", "run_resume", "run_train"]
+__all__ = ["run_resume", "run_train"]
 
 OUT = "INSTAAUG_OUT"  # tells further processes of the same run where it is
-STOPPED = 130  # what shells say of a program that Ctrl-C ended
 
 
 def run_train(given: dict[str, Any], *, config: Path | None, out: Path | None) -> None:
@@ -32,9 +29,10 @@ def run_train(given: dict[str, Any], *, config: Path | None, out: Path | None) -
     source = "the settings" if config is None else str(config)
     chosen = read_config({**settings, **given}, source=source)
     console = Console(quiet=is_later_process())
-    with _shared(out or _new_folder(chosen)) as folder:
-        _print(console, f"Training {chosen.method} on {chosen.data}; the run is in {folder}.")
-        with _how_to_go_on(folder), decoding_progress(console) as on_decode:
+    free = next(f for f in folders(chosen.data, chosen.method) if not f.exists())
+    with _shared(out or free) as folder:
+        print_words(console, f"Training {chosen.method} on {chosen.data}; the run is in {folder}.")
+        with _how_to_go_on(folder), progress_bar(console) as on_decode:
             results = train(chosen, folder, callbacks=[RichProgress(console)], on_decode=on_decode)
     _print_end(console, folder, results)
 
@@ -44,32 +42,11 @@ def run_resume(folder: Path) -> None:
     console = Console(quiet=is_later_process())
     run = RunDirectory(folder)
     if run.results_file.is_file():
-        _print(console, f"The run in {folder} is finished; nothing is left to do.")
+        print_words(console, f"The run in {folder} is finished; nothing is left to do.")
         return
-    with _how_to_go_on(folder), decoding_progress(console) as on_decode:
+    with _how_to_go_on(folder), progress_bar(console) as on_decode:
         results = resume(folder, callbacks=[RichProgress(console)], on_decode=on_decode)
     _print_end(console, folder, results)
-
-
-@contextmanager
-def decoding_progress(console: Console) -> Iterator[OnProgress]:
-    """A bar that appears when files have to be decoded, and goes when that is done."""
-    bar = Progress(console=console, transient=True, disable=not console.is_terminal)
-    line = None
-
-    def update(done: int, total: int) -> None:
-        nonlocal line
-        if line is None:
-            bar.start()
-            line = bar.add_task("reading images", total=total)
-        bar.update(line, completed=done, total=total)
-        if done == total:
-            bar.stop()
-
-    try:
-        yield update
-    finally:
-        bar.stop()
 
 
 @contextmanager
@@ -90,48 +67,28 @@ def _how_to_go_on(folder: Path) -> Iterator[None]:
     try:
         yield
     except Interrupted as stop:
-        words = f"{stop} Go on with `instaaug resume {_typed(folder)}`."
+        words = f"{stop} Go on with `instaaug resume {typed(folder)}`."
     except KeyboardInterrupt:
         words = (
-            f"Stopped at once. `instaaug resume {_typed(folder)}` goes on from the last "
+            f"Stopped at once. `instaaug resume {typed(folder)}` goes on from the last "
             "checkpoint, if there is one."
         )
     else:
         return
-    _print(Console(stderr=True), words)
+    print_words(Console(stderr=True), words)
     sys.exit(STOPPED)
-
-
-def _new_folder(config: TrainConfig) -> Path:
-    path = Path(config.data)
-    name = path.resolve().name if path.is_dir() else path.stem
-    stem = re.sub(r"[^\w.-]+", "-", name).strip("-.") or "data"
-    base = Path("runs") / f"{stem}-{config.method}"
-    folder, number = base, 1
-    while folder.exists():
-        number += 1
-        folder = base.with_name(f"{base.name}-{number}")
-    return folder
 
 
 def _print_end(console: Console, folder: Path, results: dict[str, Any]) -> None:
     if not results:  # a further process of the same run
         return
     if results["skipped"]:
-        _print(console, f"{len(results['skipped'])} images could not be read and were left out.")
+        print_words(
+            console, f"{len(results['skipped'])} images could not be read and were left out."
+        )
     print_scores(console, results["test"], n_images=results["n_test"])
-    _print(
+    print_words(
         console,
         f"Look at {folder / 'samples.png'}; all numbers are in {folder / 'results.json'}.\n"
-        f"Predict with `instaaug predict {_typed(folder)} IMAGES`.",
+        f"Predict with `instaaug predict {typed(folder)} IMAGES`.",
     )
-
-
-def _typed(folder: Path) -> str:
-    """A folder as a shell understands it, whatever is in its name."""
-    return shlex.quote(str(folder))
-
-
-def _print(console: Console, words: str) -> None:
-    """Print words as they are: a folder's name may well have brackets."""
-    console.print(words, markup=False, highlight=False, soft_wrap=True)

@@ -2,26 +2,22 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from inspect import signature
 from typing import Any
 
 import torch
 
 from instaaug.augmentation import Augmenter, InstaAug
 from instaaug.data import DataSplits, channel_statistics
-from instaaug.errors import ArgumentError
 from instaaug.experiments.config import TrainConfig
+from instaaug.experiments.named_transforms import levels_of, transforms_of
 from instaaug.methods import NoAugmentation, RandomAugmentation
 from instaaug.networks import make_model
 from instaaug.registry import Registry
-from instaaug.spaces import Level
 from instaaug.tasks import AugmentedTask, Optimization, RegressionTask, SupervisedTask
-from instaaug.transforms import TRANSFORMS, Transform
 
 __all__ = ["AUGMENTERS", "DataFacts", "build_task", "levels_of", "transforms_of"]
 
 AUGMENTERS: Registry[Callable[..., Augmenter]] = Registry("method")
-ROTATION_SETS = ("sprites", "mario-iggy", "sprite-angle", "mnist-6-9")
 
 
 @dataclass(frozen=True)
@@ -83,36 +79,6 @@ class DataFacts:
             raise TypeError(f"its {wrong[0]} is of another type")
         values = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
         return cls(**values)
-
-
-def transforms_of(config: TrainConfig) -> list[Transform]:
-    """The transforms; by default rotation for the sets made for it, else crops."""
-    names = [name.strip() for name in config.transforms.split(",") if name.strip()]
-    if names == ["auto"]:
-        names = ["rotation"] if config.data in ROTATION_SETS else ["crop"]
-    kinds = [TRANSFORMS["color_jitter" if name == "color" else name] for name in names]
-    boxes: dict[str, Any] = {"levels": levels_of(config.grid), "max_outside": config.max_outside}
-    accepted = [boxes.keys() & signature(kind).parameters for kind in kinds]
-    return [
-        kind(**{name: boxes[name] for name in names})
-        for kind, names in zip(kinds, accepted, strict=True)
-    ]
-
-
-def levels_of(grid: str) -> tuple[Level, ...]:
-    """The levels of a grid of boxes, from text.
-
-    Example:
-        >>> levels_of("0.75x8,1x1")
-        ((0.75, 8), (1.0, 1))
-    """
-    try:
-        pairs = [piece.split("x") for piece in grid.split(",")]
-        return tuple((float(size), int(n)) for size, n in pairs)
-    except ValueError:
-        raise ArgumentError(
-            f"`grid` must be like 0.375x16,0.75x8,1x1, sides and places per axis: got {grid!r}."
-        ) from None
 
 
 @AUGMENTERS.register("none")

@@ -1,12 +1,8 @@
 """A run on disk: what is needed to repeat it, to go on with it, and to use what it made."""
 
 import json
-import platform
 import shlex
-import subprocess
-import sys
 from dataclasses import asdict
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +12,16 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from instaaug import __version__
 from instaaug.errors import ArgumentError, DataError, WeightsFileError
 from instaaug.experiments.build import DataFacts, build_task
 from instaaug.experiments.config import TrainConfig, read_config
+from instaaug.experiments.run_files import environment, read_yaml, take_back
 from instaaug.files import write_text, write_whole
 from instaaug.tasks import AugmentedTask
 
 __all__ = ["RunDirectory", "read_yaml"]
 
 PICTURE_HEIGHT = 768
-PACKAGES = ("torch", "lightning", "numpy", "pillow", "safetensors")
 
 
 class RunDirectory:
@@ -61,14 +56,11 @@ class RunDirectory:
             )
         text = yaml.safe_dump(config.to_dict(), sort_keys=False, allow_unicode=True)
         write_text(self.config_file, text)
-        self._write_json(self.environment_file.name, _environment())
+        self._write_json(self.environment_file.name, environment())
 
     def withdraw(self) -> None:
         """Take back what `start` wrote, for a run that could not begin."""
-        for file in (self.config_file, self.environment_file):
-            file.unlink(missing_ok=True)
-        if not any(self.path.iterdir()):
-            self.path.rmdir()
+        take_back([self.config_file, self.environment_file])
 
     def read_config(self) -> TrainConfig:
         """The settings of the run."""
@@ -160,25 +152,6 @@ class RunDirectory:
         write_whole(path, lambda file: file.write(save(tensors)))
 
 
-def read_yaml(path: Path) -> dict[Any, Any]:
-    """A YAML file that is a mapping of settings."""
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no file {str(path)!r}.")
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        words = " ".join(str(error).split())
-        raise ArgumentError(f"`config` must be YAML: {str(path)!r} is not: {words}") from None
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
-        raise ArgumentError(
-            f"`config` must be lines of `setting: value`: {str(path)!r} holds "
-            f"{type(content).__name__}."
-        )
-    return content
-
-
 def _fill(module: torch.nn.Module, path: Path) -> None:
     try:
         tensors = load_file(path)
@@ -188,33 +161,3 @@ def _fill(module: torch.nn.Module, path: Path) -> None:
         raise WeightsFileError(
             f"{str(path)!r} does not fit the settings of its run: {words}"
         ) from None
-
-
-def _environment() -> dict[str, Any]:
-    return {
-        "instaaug": __version__,
-        "commit": _commit(),
-        "command": " ".join(["instaaug", *sys.argv[1:]]),
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "processors": torch.get_num_threads(),
-        **{name: _version(name) for name in PACKAGES},
-    }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _commit() -> str | None:
-    """The commit of the library, where it runs from a clone."""
-    here = Path(__file__).parent
-    command = ["git", "-C", str(here), "rev-parse", "HEAD"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)  # noqa: S603
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() or None
