@@ -8,6 +8,9 @@ from rich.table import Table
 from benchmarks import (
     at_test_time,
     color,
+    exact_gradient,
+    frozen,
+    frozen_cost,
     input_pipeline,
     rotation,
     startup,
@@ -20,10 +23,13 @@ from benchmarks.record import Row
 
 __all__ = ["main"]
 
-PRINTING = {"variance": variance, "rotation": rotation, "tiny_imagenet": tiny_imagenet}
+PRINTING = {
+    m.__name__.split(".")[-1]: m
+    for m in (variance, rotation, tiny_imagenet, frozen, exact_gradient)
+}
 TIMED = {
     m.__name__.split(".")[-1]: m
-    for m in (warp, color, startup, at_test_time, training_step, input_pipeline)
+    for m in (warp, color, startup, at_test_time, training_step, input_pipeline, frozen_cost)
 }
 
 
