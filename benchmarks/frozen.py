@@ -254,7 +254,7 @@ def transferred(p: Photos, order: Tensor) -> dict[str, Any]:
     """The boxes that Lite0's φ chose, shown to other models; none of it is fitted again."""
     rows = p.scored.nonzero().flatten()
     scored_only = Photos(p.data.subset(rows.numpy()), p.scored[rows], p.fold[rows], ())
-    results = {}
+    results: dict[str, dict[str, Any]] = {}
     for name in ("Lite1", "SqueezeNet"):
         table = box_table(name, load_model(name), scored_only)
         scored = Scored(table, torch.arange(len(rows)))
@@ -368,8 +368,10 @@ def main() -> None:
 def draw(outcomes: Outcomes, stopped: list[dict[str, float]]) -> None:
     """Accuracy against cost, as a picture in ``runs/frozen``."""
     names = ("InstaAug", "uniform grid", "ten crop", "random crops, side 0.5 to 1", "RandAugment")
-    whole = 100 * outcomes["whole image"][1].mean()
-    curves = {name: [(n, 100 * v.mean()) for n, v in outcomes[name].items()] for name in names}
+    whole = 100 * float(outcomes["whole image"][1].mean())
+    curves: dict[str, list[tuple[float, float]]] = {
+        name: [(n, 100 * float(v.mean())) for n, v in outcomes[name].items()] for name in names
+    }
     curves["InstaAug"].insert(0, (1, whole))
     early = sorted((s["views"], 100 * s["accuracy"]) for s in stopped if s["max_views"])
     curves = {"InstaAug": curves.pop("InstaAug"), "InstaAug, stopping early": early, **curves}

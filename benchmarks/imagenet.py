@@ -81,7 +81,7 @@ class Normalized(nn.Module):
 
     def __init__(self, net: nn.Module, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
         super().__init__()
-        self.net = net.eval().to(memory_format=torch.channels_last)
+        self.net: nn.Module = net.eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.register_buffer("mean", torch.tensor(mean)[:, None, None])
         self.register_buffer("std", torch.tensor(std)[:, None, None])
 
@@ -134,8 +134,8 @@ def _convolution(name: str, weight: np.ndarray, bias: np.ndarray) -> nn.Conv2d:
     padding = 0 if name == "conv1" else height // 2
     convolution = nn.Conv2d(n_in, n_out, height, stride, padding)
     convolution.weight.data = torch.from_numpy(weight.transpose(3, 2, 0, 1).copy()).float()
-    convolution.bias.data = torch.from_numpy(np.array(bias)).flatten().float()
-    return convolution.to(memory_format=torch.channels_last)
+    convolution.bias = nn.Parameter(torch.from_numpy(np.array(bias)).flatten().float())
+    return convolution
 
 
 class OnlyArrays(pickle.Unpickler):

@@ -13,8 +13,8 @@ from instaaug import transforms as T
 from instaaug.augmentation.early_stop import Budget
 from instaaug.augmentation.merging import Merge
 from instaaug.errors import ArgumentError, ShapeError
-from tests.augmentation.test_operator_counts import Counter
 from tests.support.models import images
+from tests.support.operators import Counter
 from tests.support.shifted import Shifted, loose_classifier
 
 RULES = pytest.mark.parametrize("merge", get_args(Merge))

@@ -463,7 +463,7 @@ def test_a_fit_without_its_weights_has_not_finished(
         ("data.json", "{}", "data.json' must be as the fit wrote it: 'classes'."),
         ("results.json", '{"rows": [{}]}', "results.json' must be as the fit wrote it: 'views'."),
         ("aug.safetensors", "junk", "aug.safetensors' is no readable safetensors file"),
-        ("config.yaml", "modell: x", "There is no setting in "),
+        ("config.yaml", "madel: x", "There is no setting in "),
     ],
 )
 def test_a_spoiled_file_is_one_sentence(

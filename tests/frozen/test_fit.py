@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 from typing_extensions import override
 
 from instaaug import InstaAug, fit_tta
@@ -174,14 +174,17 @@ def test_a_table_from_before_changes_nothing(features: Any, tmp_path: Path) -> N
 def test_data_that_draw_random_numbers_do_not_change_the_order_of_learning(tmp_path: Path) -> None:
     """A table that is there already is not made, so that fewer of them are drawn."""
 
-    class Drawing(TensorDataset):
-        @override
-        def __getitem__(self, index: Any) -> Any:
-            torch.rand(1)
-            return super().__getitem__(index)
+    class Drawing(Dataset[Any]):
+        def __len__(self) -> int:
+            return N
 
-    made = fitted(source=Drawing(X, Y), batch_size=6, folder=tmp_path)
-    assert equal(fitted(source=Drawing(X, Y), batch_size=6, folder=tmp_path), made)
+        @override
+        def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+            torch.rand(1)
+            return X[index], Y[index]
+
+    made = fitted(source=Drawing(), batch_size=6, folder=tmp_path)
+    assert equal(fitted(source=Drawing(), batch_size=6, folder=tmp_path), made)
     assert equal(fitted(batch_size=6), made)
 
 
@@ -251,4 +254,6 @@ def test_learning_does_not_loop_over_images() -> None:
 
         fitted(source=(X[:n], Y[:n]), loss=loss)
         counts.append(calls)
-    assert counts[0] == counts[1] == 1 + 2 * 2, "a batch of the table; two numbers of views a step"
+    assert counts[0] == counts[1] == 2 + 2 * 2, (
+        "a batch of the table, the table; two numbers of views a step"
+    )

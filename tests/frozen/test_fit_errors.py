@@ -1,5 +1,6 @@
 """What a user of `fit_tta` can get wrong, said before anything is computed."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -121,6 +122,12 @@ def test_they_are_named_for_ranges_too(case: str) -> None:
     chosen = DEFAULTS | {"transform": "rotation"} | options
     with pytest.raises(error, match=message.replace("from 1 to 5", "from . to 5")):
         fit_tta(**chosen, batch_size=8)
+
+
+def test_targets_that_do_not_fit_a_finished_table_are_named_too(tmp_path: Path) -> None:
+    fit_tta(SHARED, (X, Y), CROP, steps=1, folder=tmp_path)
+    with pytest.raises(DataError, match=r"classes from 0 to 4, .* got targets from 1 to 5"):
+        fit_tta(SHARED, (X, Y + 1), CROP, steps=1, folder=tmp_path)
 
 
 def test_a_table_is_of_no_use_for_a_range() -> None:

@@ -151,7 +151,7 @@ def fit_tta(
             table = tabulate(
                 views, pictures, folder=kept_in, loss=learning.loss, on_progress=on_progress
             )
-        check_table(table, views, pictures)
+        check_table(table, views, pictures, loss=learning.loss)
         if loss is None and learning.objective != "single":
             table = condensed(table)
         learn_from_table(aug, table, pictures, learning)

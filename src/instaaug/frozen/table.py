@@ -162,23 +162,26 @@ def tabulate(
     return ViewTable(arrays["outputs"], torch.cat(targets), arrays.get("seen"))
 
 
-def check_table(table: ViewTable, views: FrozenViews, pictures: Pictures) -> None:
-    """Raise unless a table is about these views of that many images."""
+def check_table(
+    table: ViewTable, views: FrozenViews, pictures: Pictures, *, loss: Loss | None = None
+) -> None:
+    """Raise unless a table is about these views of that many images, with targets that fit."""
     wanted, got = (len(pictures), len(views.rows)), table.outputs.shape[:2]
     if got != wanted:
         raise ShapeError(
             f"`table` must have a row per image and a column per view, {wanted}: got {got}. Make "
             "it from the same data and transform."
         )
-    if views.features is None:
-        return
     channels = None if table.seen is None else table.seen.shape[1]
-    if channels != len(views.features.mean):
+    if views.features is not None and channels != len(views.features.mean):
         raise ShapeError(
             f"`table` must hold what the model saw, {len(views.features.mean)} channels, for φ to "
             f"read it: got {channels or 'none'}. Give FrozenViews its features, or let φ read "
             'pixels: features="pyramid".'
         )
+    if loss is not None:
+        for index in torch.arange(len(table)).split(AT_ONCE):
+            loss(table.outputs_of(index)[:, 0], table.targets[index])
 
 
 def _still_true(store: TableStore, views: FrozenViews, pictures: Pictures) -> bool:

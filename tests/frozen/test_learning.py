@@ -1,0 +1,66 @@
+"""How φ starts, and what becomes of its scores in the end."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from instaaug import InstaAug
+from instaaug.frozen import Pictures, ViewTable
+from instaaug.frozen.learning import Learning, learn_from_table
+from instaaug.objectives import ViewObjective
+from tests.support.frozen_tables import CROP, data
+
+N, K = 8, 5
+STANDS_STILL = 1e-12
+
+
+def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(outputs, targets, reduction="none")
+
+
+def learned(objective: ViewObjective, **options: float) -> tuple[InstaAug, InstaAug]:
+    """An augmenter before and after learning from a table of noise."""
+    pictures = Pictures(data(N))
+    outputs = np.random.default_rng(0).normal(size=(N, K, 5)).astype(np.float32)
+    table = ViewTable(outputs, data(N)[1])
+    both = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        both.append(InstaAug(CROP, entropy=(0.5, 1.0), keep_original=True))
+    settings = {"steps": 1, "learning_rate": STANDS_STILL} | options
+    learning = Learning(objective, (2, 3), cross_entropy, **settings)  # type: ignore[arg-type]
+    learn_from_table(both[1], table, pictures, learning)
+    return both[0], both[1]
+
+
+def weights(aug: InstaAug) -> Tensor:
+    return torch.cat([p.detach().flatten() for p in aug.phi.heads.parameters() if p.ndim > 1])
+
+
+def biases(aug: InstaAug) -> Tensor:
+    return torch.cat([p.detach() for p in aug.phi.heads.parameters() if p.ndim == 1])
+
+
+@pytest.mark.parametrize(("objective", "times"), [("views", 10), ("ensemble", 1), ("single", 1)])
+def test_scores_are_divided_by_the_last_temperature_where_they_decide_a_selection(
+    objective: ViewObjective, times: int
+) -> None:
+    before, after = learned(objective)
+    torch.testing.assert_close(weights(after), times * weights(before))
+
+
+@pytest.mark.parametrize("objective", ["views", "ensemble", "single"])
+def test_only_the_single_view_starts_within_its_band(objective: ViewObjective) -> None:
+    """The others prefer no view before they have seen any."""
+    before, after = learned(objective)
+    expected = biases(before) if objective == "single" else 0 * biases(before)
+    torch.testing.assert_close(biases(after), expected, atol=1e-6, rtol=1e-6)
+
+
+def test_the_learning_rate_falls_to_zero_and_biases_move_faster() -> None:
+    """Adam moves every number by its rate: 16 times as far for the bias of a view."""
+    _, after = learned("ensemble", learning_rate=1e-3)
+    assert float(biases(after).abs().max()) == pytest.approx(16e-3, rel=1e-3)
+    _, later = learned("ensemble", learning_rate=1e-3, steps=4)
+    assert float(biases(later).abs().max()) < 16e-3 * (1 + 0.75 + 0.5 + 0.25) * 1.001
