@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from instaaug.augmentation.early_stop import Budget
 from instaaug.data import DataSplits, LabeledImages
 from instaaug.errors import ArgumentError, DataError
 from instaaug.experiments.class_names import with_classes
@@ -46,6 +47,9 @@ class EarlyStop:
 
     certainty: float | None = None
     max_views: float | None = None
+
+    def __post_init__(self) -> None:
+        Budget(self.certainty, self.max_views)  # raises before anything is predicted
 
     @property
     def name(self) -> str:
