@@ -28,7 +28,7 @@ def random(*shape: int, seed: int = 0) -> Tensor:
 # --- soft_top -----------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     k=st.integers(2, 40),
     n=st.integers(1, 39),
@@ -48,7 +48,7 @@ def test_shares_sum_to_n_and_follow_the_scores(
         shares.sum(dim=1), torch.full((3,), float(min(n, k))), rtol=1e-4, atol=1e-3
     )
     order = scores.argsort(dim=1)
-    assert bool((shares.gather(1, order).diff(dim=1) >= 0).all())
+    assert bool((shares.gather(1, order).diff(dim=1) >= -1e-6).all())
 
 
 @pytest.mark.parametrize("n", [1, 3, 6])
