@@ -61,3 +61,9 @@ def test_a_table_of_few_classes_or_of_numbers_is_left_alone() -> None:
     assert condensed(few) is few
     numbers = ViewTable(np.zeros((3, 4, 2, 100), np.float32), torch.zeros(3, 2, 100))
     assert condensed(numbers) is numbers
+
+
+def test_scores_too_large_for_half_precision_stay_finite() -> None:
+    large = table(200)
+    large.outputs[:] *= 1e5
+    assert np.isfinite(condensed(large).outputs).all()

@@ -39,7 +39,7 @@ def condensed(table: ViewTable, *, n_candidates: int = N_CANDIDATES) -> ViewTabl
     for index in torch.arange(len(table)).split(ROWS_AT_ONCE):
         outputs = table.outputs_of(index)
         classes = _candidates(outputs, table.targets[index], n_candidates)
-        parts.append(_gathered(outputs, classes).half().numpy())
+        parts.append(_gathered(outputs, classes).numpy().astype(table.outputs.dtype))
     return ViewTable(np.concatenate(parts), torch.zeros_like(table.targets), table.seen)
 
 
