@@ -13,6 +13,7 @@ from instaaug.augmentation.early_stop import Budget, Index, merged_in_rounds
 from instaaug.augmentation.merging import Merge, Merging
 from instaaug.augmentation.views import Select, Views
 from instaaug.errors import ArgumentError, InstaAugWarning, UnknownNameError
+from instaaug.networks.model_input import suited_to
 from instaaug.networks.model_output import Output
 from instaaug.shapes import Images
 
@@ -185,6 +186,4 @@ class TestTimeAugmentation(nn.Module):
 
     def _scores(self, x: Images, theta: Float[Tensor, "batch d"]) -> Tensor:
         inputs = self.augmenter.render(x, theta)
-        weights = (p for p in self.model.parameters() if p.is_floating_point())
-        own = next(weights, inputs)
-        return self.merging.scores(self.model(inputs.to(own.dtype)), len(inputs))
+        return self.merging.scores(self.model(suited_to(self.model, inputs)), len(inputs))

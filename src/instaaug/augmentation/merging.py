@@ -10,7 +10,7 @@ from torch import Tensor
 
 from instaaug.augmentation.views import Views
 from instaaug.errors import ArgumentError, ShapeError, UnknownNameError
-from instaaug.networks.model_output import Output, picked
+from instaaug.networks.model_output import Output, rows_of
 from instaaug.shapes import at_least_float32
 
 __all__ = ["Merge", "Merging"]
@@ -61,14 +61,7 @@ class Merging:
 
     def scores(self, returned: object, n_inputs: int) -> Inexact[Tensor, " inputs *rest"]:
         """What adds up over views, in float32 at least, from what the model returned."""
-        output = picked(returned, self.output)
-        if not isinstance(output, Tensor) or output.ndim == 0 or len(output) != n_inputs:
-            got = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
-            who = "`model` must return" if self.output is None else "`output` must pick"
-            raise ShapeError(
-                f"{who} a tensor with one row per input, {n_inputs} here: got {got}. Pick the "
-                'tensor with output=, such as output=lambda o: o["logits"].'
-            )
+        output = rows_of(returned, n_inputs, self.output)
         if self.merge == "probability" and (output.ndim < 2 or output.shape[1] < 2):
             raise ShapeError(
                 "`model` must return a logit per class, (N, C, ...) with C ≥ 2, for "
