@@ -1,7 +1,8 @@
 """What every method that augments can do."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
@@ -13,6 +14,9 @@ from instaaug.augmentation.merging import Merge
 from instaaug.augmentation.views import Select, Views
 from instaaug.networks.model_output import Output
 from instaaug.shapes import Images, Rendered
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["Augmenter"]
 
@@ -98,6 +102,10 @@ class Augmenter(nn.Module, ABC):
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
         """The input that each row of θ makes of each image."""
 
+    def fixed_ranges(self) -> Mapping[str, Sequence[tuple[float, float]]]:
+        """By factor, the ends between which each of its parameters is drawn for all inputs."""
+        return {}
+
     @abstractmethod
     def monitor(self, batch: AugmentedBatch) -> Mapping[str, Tensor]:
         """Numbers on the state of learning that are worth a curve; no names, nothing to learn."""
@@ -146,3 +154,33 @@ class Augmenter(nn.Module, ABC):
             chunk_size=chunk_size, output=output, temperature=temperature, certainty=certainty,
             max_views=max_views,
         )  # fmt: skip
+
+    def plot(
+        self,
+        x: Tensor,
+        n_samples: int = 8,
+        *,
+        targets: Tensor | None = None,
+        titles: Sequence[str] | None = None,
+        generator: Generator | None = None,
+    ) -> "Figure":
+        """A figure of inputs, what may happen to each, and samples; a notebook shows it.
+
+        Arguments:
+            x: A few images as the model takes them, or a single one.
+            n_samples: Samples of each.
+            targets: Labels, for an augmenter that learns per class.
+            titles: What to write beside each image.
+            generator: Source of randomness.
+
+        Example:
+            >>> from instaaug import InstaAug
+            >>> figure = InstaAug("crop").plot(torch.rand(2, 3, 32, 32))
+            >>> figure.savefig("crops.png")  # doctest: +SKIP
+        """
+        from instaaug.augmentation.observed import observe
+        from instaaug.report.pictures.inputs import draw_inputs
+
+        x = x[None] if x.ndim == 3 else x
+        seen = observe(self, x, n_samples, targets=targets, generator=generator)
+        return draw_inputs(seen, titles=titles)

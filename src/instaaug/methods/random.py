@@ -82,7 +82,9 @@ class RandomAugmentation(FixedAugmenter):
         self, space: Space, strength: float, draw: Callable[[int], Tensor]
     ) -> Float[Tensor, "n batch d"]:
         if isinstance(space, Interval):
-            return _scaled(space, strength, draw(space.size))
+            shares = draw(space.size)
+            low, high = shares.new_tensor(_ends(space, strength)).unbind(-1)
+            return low + (high - low) * shares
         if isinstance(space, Choices):
             share = draw(1)[..., 0]
             return share.new_tensor(space.rows)[(share * len(space.rows)).long()]
@@ -91,6 +93,11 @@ class RandomAugmentation(FixedAugmenter):
         size = smallest + (largest - smallest) * draw(1)
         center = (2 * draw(2) - 1) * (1 - size)
         return torch.cat([center, 2 * size, 2 * size], dim=-1)
+
+    @override
+    def fixed_ranges(self) -> dict[str, list[tuple[float, float]]]:
+        spaces = self.transform.spaces.items()
+        return {n: _ends(s, self.strength[n]) for n, s in spaces if isinstance(s, Interval)}
 
     @override
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
@@ -121,13 +128,10 @@ def _by_factor(
     return {name: float(given.get(name, 1.0)) for name in spaces}
 
 
-def _scaled(
-    space: Interval, strength: float, shares: Float[Tensor, "n batch d"]
-) -> Float[Tensor, "n batch d"]:
+def _ends(space: Interval, strength: float) -> list[tuple[float, float]]:
+    """What each parameter is drawn between."""
     strengths = [strength if p.learned else 1.0 for p in space.parameters]
-    ends = [
+    return [
         (p.identity - s * (p.identity - p.low), p.identity + s * (p.high - p.identity))
         for p, s in zip(space.parameters, strengths, strict=True)
     ]
-    low, high = shares.new_tensor(ends).unbind(-1)
-    return low + (high - low) * shares

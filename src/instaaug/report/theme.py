@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,8 @@ MUTED = "#9aa5b1"
 BLUE = "#0072b2"
 GREEN = "#009e73"
 RED = "#d55e00"
+
+SCREEN = 110  # dots per inch in a notebook
 
 STYLE: dict[Any, Any] = {
     "font.size": 10,
@@ -56,7 +60,22 @@ def figure(width: float, height: float) -> Iterator["Figure"]:
             "Figures need matplotlib, which is not installed. Run: pip install 'instaaug[report]'"
         ) from error
     with rc_context(STYLE):
-        yield Figure(figsize=(width, height), layout="constrained")
+        yield _shown_in_notebooks(Figure)(figsize=(width, height), layout="constrained")
+
+
+@cache
+def _shown_in_notebooks(kind: type["Figure"]) -> type["Figure"]:
+    """Figures that a notebook shows although pyplot, with its global state, was never imported."""
+    from matplotlib import rc_context
+
+    class Figure(kind):  # type: ignore[misc, valid-type]
+        def _repr_png_(self) -> bytes:
+            file = BytesIO()
+            with rc_context(STYLE):
+                self.savefig(file, format="png", dpi=SCREEN)
+            return file.getvalue()
+
+    return Figure
 
 
 def save_figure(drawing: "Figure", path: str | Path, *, dpi: int = 200) -> None:
