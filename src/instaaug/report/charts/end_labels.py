@@ -129,11 +129,14 @@ def spread_apart(wanted: Sequence[float], gap: float) -> list[float]:
 
 
 def _write_at_edge(canvas: "Figure", axes: "Axes", texts: Sequence["Annotation"]) -> None:
+    from matplotlib.layout_engine import PlaceHolderLayoutEngine
+
     for text in texts:  # roughly, for the layout to leave room
         text.set(x=1.012, y=text.xy[1])
         text.set_anncoords(("axes fraction", "data"))
-    canvas.draw_without_rendering()
-    canvas.set_layout_engine("none")
+    if not isinstance(canvas.get_layout_engine(), PlaceHolderLayoutEngine):  # settled by none yet
+        canvas.draw_without_rendering()
+        canvas.set_layout_engine("none")
     points = canvas.dpi / 72
     ends = [axes.transData.transform(text.xy) for text in texts]
     frame = axes.get_window_extent()

@@ -1,0 +1,1 @@
+"""Charts of numbers: one function each, which returns a figure."""
