@@ -32,7 +32,7 @@ from instaaug.augmentation.merging import Merging
 from instaaug.distributions import enumerated
 from instaaug.frozen import DEFAULT_CROPS, ViewTable, fit_temperature, fit_tta
 from instaaug.methods import LearnedLoss
-from instaaug.report.cost_curve import draw_cost_curve
+from instaaug.report.charts.cost_curve import draw_cost_curve
 from instaaug.report.theme import save_figure
 from instaaug.scores import ClassificationTally
 

@@ -18,7 +18,7 @@ from benchmarks.frozen_views import box_table, boxes
 from benchmarks.imagenet import SIZE, Photos, load_model, photos
 from instaaug import InstaAug
 from instaaug.frozen import DEFAULT_CROPS, ViewTable, fit_tta
-from instaaug.report.crops import draw_crops
+from instaaug.report.pictures.crops import draw_crops
 from instaaug.report.theme import save_figure
 
 __all__ = ["main"]

@@ -9,16 +9,20 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from instaaug.data import load_mario_iggy
+from instaaug.data import RotatedSprites, load_mario_iggy
 from instaaug.experiments.rotation import RotationResult, RotationSettings, learn_rotations
 from instaaug.parameterizations import Conditioning
-from instaaug.report.rotation import ArcPanel, draw_rotation_arcs
-from instaaug.report.theme import figure
+from instaaug.report.pictures.rotation import ArcPanel, draw_rotation_arcs
+from instaaug.report.theme import figure, save_figure
 
 __all__ = ["run_demo"]
 
 METHODS: dict[Conditioning, str] = {"none": "one range for all", "input": "InstaAug"}
-N_SHOWN = 6
+ROWS: dict[Conditioning, str] = {
+    "none": "One range: for all images",
+    "input": "InstaAug: a range for each image",
+}
+SHOWN = ((0, -pi / 4), (2, pi / 5), (1, pi / 7), (3, -pi / 5))  # class, and how far it is turned
 
 
 def run_demo(out: Path, *, seed: int, n_steps: int, sprites: Path | None) -> None:
@@ -47,9 +51,9 @@ def run_demo(out: Path, *, seed: int, n_steps: int, sprites: Path | None) -> Non
     out.mkdir(parents=True, exist_ok=True)
     text = json.dumps([r.summary() for r in results], indent=2)
     (out / "results.json").write_text(text + "\n")
-    panels = [_panel(r) for r in results]
+    drawing = draw_rotation_arcs([_panel(r) for r in results])
     for ending in ("png", "svg"):
-        draw_rotation_arcs(panels, out / f"figure5.{ending}")
+        save_figure(drawing, out / f"figure5.{ending}")
     console.print(
         f"Look at [bold]{out / 'figure5.png'}[/]; the numbers are in {out / 'results.json'}."
     )
@@ -85,9 +89,9 @@ def _table(results: list[RotationResult]) -> Table:
 
 def _panel(result: RotationResult) -> ArcPanel:
     test = result.test
-    shown = _varied(test.labels, test.angles)
+    shown = torch.tensor([_nearest(test, label, angle) for label, angle in SHOWN])
     return ArcPanel(
-        title=METHODS[result.conditioning],
+        title=ROWS[result.conditioning],
         images=test.images[shown],
         bases=(test.labels[shown] % 2) * pi,
         angles=test.angles[shown],
@@ -96,10 +100,6 @@ def _panel(result: RotationResult) -> ArcPanel:
     )
 
 
-def _varied(labels: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
-    """Images of all classes, turned as differently as there are."""
-    chosen = []
-    for i, target in enumerate(torch.linspace(-pi / 4, pi / 4, N_SHOWN)):
-        distance = (angles - target).abs() + 10.0 * (labels != (0, 2, 1, 3)[i % 4])
-        chosen.append(int(distance.argmin()))
-    return torch.tensor(chosen)
+def _nearest(data: RotatedSprites, label: int, angle: float) -> int:
+    """The image of a class that is turned most nearly as wanted."""
+    return int(((data.angles - angle).abs() + 10.0 * (data.labels != label)).argmin())

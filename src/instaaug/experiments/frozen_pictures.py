@@ -11,8 +11,8 @@ from instaaug.data.sizes import evenly_spaced
 from instaaug.distributions import CategoricalTheta
 from instaaug.experiments.frozen_run import FittedViews
 from instaaug.experiments.frozen_scores import MethodScore
-from instaaug.report.cost_curve import draw_cost_curve
-from instaaug.report.crops import draw_crops
+from instaaug.report.charts.cost_curve import draw_cost_curve
+from instaaug.report.pictures.crops import draw_crops
 from instaaug.transforms import Crop
 
 if TYPE_CHECKING:

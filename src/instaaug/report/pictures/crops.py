@@ -11,20 +11,14 @@ from torch import Tensor
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.functional.affine import box_matrix
 from instaaug.functional.warp import warp
-from instaaug.report.crop_panels import (
-    DENSITIES,
-    ProbabilityInk,
-    center_density,
-    draw_boxes,
-    draw_centers,
-    draw_content,
-    draw_photo,
-)
-from instaaug.report.theme import INK, MUTED, figure
+from instaaug.report.pictures.color_scales import draw_scale
+from instaaug.report.pictures.crop_centers import DENSITIES, center_density, draw_centers
+from instaaug.report.pictures.crop_panels import ProbabilityInk, draw_boxes, draw_content, overhang
+from instaaug.report.pictures.photo_panels import draw_photo
+from instaaug.report.pictures.sheet import Sheet, sheet
 from instaaug.shapes import check_images
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["draw_crops"]
@@ -34,8 +28,6 @@ MOST_TOP = 8
 ROUNDING = 1e-3  # by which probabilities may miss the sum of 1
 TILE, GAP = 1.5, 0.07  # inches, like all that follows
 TITLE, HEADING, MARGIN, GUTTER, FOOT = 0.27, 0.25, 0.15, 0.35, 0.55
-SCALE = (1.9, 0.09)
-LETTERS = 14  # per inch of a title, wide ones
 HEADINGS = ("photo", "centers of crops", "likeliest boxes", "what is in them")
 
 
@@ -76,25 +68,27 @@ def draw_crops(
     _check_numbers(size, n_top, len(boxes))
     images, probs, boxes = (v.detach().cpu().float() for v in (images, probs, boxes))
     places = _places(images, size, n_top)
-    with figure(places.width, places.height) as canvas:
-        canvas.set_layout_engine("none")  # every place is known
+    with sheet(places.width, places.height) as page:
         ink = ProbabilityInk(float(probs.max()))
-        _draw_headings(canvas, places)
-        for i, (image, row) in enumerate(zip(images, probs, strict=True)):
-            panels = places.panels(canvas, i)
-            best = row.topk(n_top).indices
+        top = probs.topk(n_top).indices
+        margin = overhang(boxes[top.flatten()])
+        _draw_headings(page, places)
+        for i, (image, row, best) in enumerate(zip(images, probs, top, strict=True)):
+            panels = [page.panel(*spot) for spot in places.spots(i)]
             density = center_density(row, boxes, height=image.shape[1], width=image.shape[2])
             draw_photo(panels[0], image)
             draw_centers(panels[1], image, density)
-            draw_boxes(panels[2], image, boxes[best], row[best].tolist(), ink)
+            draw_boxes(panels[2], image, boxes[best], row[best].tolist(), ink, margin=margin)
             contents = warp(image.expand(n_top, -1, -1, -1), box_matrix(boxes[best]), size=size)
             for rank, content in enumerate(contents):
                 p = float(row[best[rank]])
                 draw_content(panels[3 + rank], content, rank + 1, p, ink)
             if titles is not None:
-                _write_title(panels[0], titles[i], int(LETTERS * places.block))
-        _draw_scales(canvas, places, ink)
-    return canvas
+                left, above = places.corner(i)
+                room = places.block
+                page.write(left, above - 0.1, titles[i], fontsize=8, room=room)
+        _draw_scales(page, places, ink)
+    return page.canvas
 
 
 @dataclass(frozen=True)
@@ -131,29 +125,16 @@ class _Places:
         column, row = divmod(i, self.rows)
         return MARGIN + column * (self.block + GUTTER), HEADING + TITLE + row * (TITLE + TILE)
 
-    def panels(self, canvas: "Figure", i: int) -> list["Axes"]:
-        """The tiles of photo i and the contents of its boxes."""
+    def spots(self, i: int) -> list[tuple[float, float, float, float]]:
+        """Left, top, width and height of the tiles of photo i and the contents of its boxes."""
         left, top = self.corner(i)
         step, down = self.content[0] + GAP, self.content[1] + GAP
-        spots = [(left + k * (self.tile[0] + GAP), top, self.tile) for k in range(3)]
+        spots = [(left + k * (self.tile[0] + GAP), top, *self.tile) for k in range(3)]
         start = left + 3 * (self.tile[0] + GAP)
         for rank in range(self.n_contents):
             row, column = divmod(rank, self.content_columns)
-            spots.append((start + column * step, top + row * down, self.content))
-        return [_blank(canvas, self.fractions(*spot)) for spot in spots]
-
-    def fractions(
-        self, left: float, top: float, extent: tuple[float, float]
-    ) -> tuple[float, float, float, float]:
-        """A rectangle as matplotlib wants it: shares of the figure, from the lower left."""
-        width, height = extent
-        bottom = self.height - top - height
-        return (
-            left / self.width,
-            bottom / self.height,
-            width / self.width,
-            height / self.height,
-        )
+            spots.append((start + column * step, top + row * down, *self.content))
+        return spots
 
 
 def _places(images: Tensor, size: tuple[int, int], n_top: int) -> _Places:
@@ -171,41 +152,18 @@ def _places(images: Tensor, size: tuple[int, int], n_top: int) -> _Places:
     )
 
 
-def _blank(canvas: "Figure", rectangle: tuple[float, float, float, float]) -> "Axes":
-    axes: Axes = canvas.add_axes(rectangle)
-    axes.set(xticks=[], yticks=[])
-    axes.spines[:].set_visible(False)
-    return axes
-
-
-def _write_title(axes: "Axes", title: str, most_letters: int) -> None:
-    words = title if len(title) <= most_letters else f"{title[: most_letters - 1]}…"
-    axes.set_title(words, loc="left", fontsize=8, fontweight="normal", pad=3, color=INK)
-
-
-def _draw_headings(canvas: "Figure", places: _Places) -> None:
+def _draw_headings(page: Sheet, places: _Places) -> None:
     for column in range(places.columns):
         left, _ = places.corner(column * places.rows)
         for k, words in enumerate(HEADINGS):
-            x, y, *_ = places.fractions(left + k * (places.tile[0] + GAP), 0.2, (0.0, 0.0))
-            canvas.text(x, y, words, fontsize=9, fontweight="bold", color=INK)
+            place = left + k * (places.tile[0] + GAP)
+            page.write(place, 0.15, words, fontweight="bold")
 
 
-def _draw_scales(canvas: "Figure", places: _Places, ink: ProbabilityInk) -> None:
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
-
+def _draw_scales(page: Sheet, places: _Places, ink: ProbabilityInk) -> None:
     top = places.height - FOOT + 0.12
-    scales = (
-        (ScalarMappable(Normalize(0.0, 1.0), DENSITIES), 0.0, "density of centers / its maximum"),
-        (ScalarMappable(ink.norm, ink.colors), SCALE[0] + 0.5, "probability of a box"),
-    )
-    for mappable, left, words in scales:
-        axes = canvas.add_axes(places.fractions(MARGIN + 0.1 + left, top, SCALE))
-        bar = canvas.colorbar(mappable, cax=axes, orientation="horizontal")
-        bar.outline.set_visible(False)
-        bar.ax.tick_params(labelsize=6, color=MUTED, length=2, pad=1)
-        bar.set_label(words, fontsize=7, labelpad=1)
+    draw_scale(page, MARGIN + 0.1, top, "density of centers / its maximum", DENSITIES)
+    draw_scale(page, MARGIN + 2.5, top, "probability of a box", ink.colors, most=ink.most)
 
 
 def _check_photos(images: Tensor, titles: Sequence[str] | None) -> None:

@@ -1,0 +1,66 @@
+"""What an augmenter does to some inputs: a row per input, with its distributions and samples."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from instaaug.augmentation.observed import Observed
+from instaaug.errors import ArgumentError
+from instaaug.report.pictures.columns import ColumnGroup
+from instaaug.report.pictures.factor_columns import factor_groups
+from instaaug.report.pictures.input_rows import InputRows
+from instaaug.report.pictures.sample_columns import sample_column
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["draw_inputs"]
+
+LEAST_TILE = 0.95  # inches: words in smaller panels could not be read
+LEAST_SAMPLES = 4  # that there must be room for
+
+
+def draw_inputs(observed: Observed, *, titles: Sequence[str] | None = None) -> "Figure":
+    """Show for each input what has been learned for it, factor by factor, and samples.
+
+    Boxes are shown by the density of their centers, the likeliest of them, and their sizes;
+    rotations and hues by dials; other ranges by segments, of which the thin part is admissible
+    and the thick part learned; choices by bars. Where nothing is learned, the figure shows what
+    was drawn. The diversity is the share of its space that a distribution covers.
+
+    Arguments:
+        observed: At most 12 inputs, as :func:`~instaaug.augmentation.observed.observe` gives
+            them.
+        titles: A line per input: its label, say, and the prediction.
+
+    Raises:
+        ShapeError: If there are more inputs than fit, or titles for other ones.
+        ArgumentError: If there are more factors than fit.
+
+    Example:
+        >>> from instaaug import InstaAug, transforms as T
+        >>> from instaaug.augmentation.observed import observe
+        >>> seen = observe(InstaAug([T.Crop(), T.Rotation()]), torch.rand(2, 3, 32, 32))
+        >>> drawing = draw_inputs(seen, titles=["cat", "dog"])
+        >>> [text.get_text() for text in drawing.texts][:4]
+        ['input', 'crop', 'centers, bright: likely', 'likeliest boxes']
+    """
+    groups = factor_groups(observed)
+    lines = 2 if groups and len(observed.samples) > 1 else 1
+    most = -(-len(observed.samples) // lines)
+    least = min(most, LEAST_SAMPLES // lines)
+
+    def rows(sacrifice: int, n_columns: int) -> InputRows:
+        kept = [group.without(sacrifice) for group in groups]
+        samples = sample_column(observed.samples, lines=lines, columns=n_columns)
+        return InputRows(observed.images, [*kept, ColumnGroup("samples", (samples,))], titles)
+
+    for sacrifice in (3, 2, 1):
+        tile = rows(sacrifice, least).tile
+        if tile >= LEAST_TILE:
+            fitting = (n for n in range(most, 0, -1) if rows(sacrifice, n).tile >= tile)
+            return rows(sacrifice, next(fitting)).draw()
+    raise ArgumentError(
+        "`observed` must have fewer factors to be drawn side by side: got "
+        f"{len(observed.factors)}. Draw some of them: dataclasses.replace(observed, "
+        "factors=observed.factors[:4])."
+    )
