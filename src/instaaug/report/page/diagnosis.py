@@ -1,0 +1,215 @@
+"""Where learning went wrong, in words, and what to try."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import exp, isfinite, sqrt
+from typing import Any
+
+from torch import Tensor
+
+from instaaug.augmentation.observed import ObservedFactor
+from instaaug.functional.probability import mutual_information
+from instaaug.report.page.content import Warning as PageWarning
+from instaaug.spaces import Interval
+
+__all__ = ["diagnose"]
+
+NARROW = 0.01  # of a range: as good as nothing
+WIDE = 0.98  # of a range, or of all choices: as good as everything
+SLACK = 0.05  # nats by which the entropy may miss its band
+TOLD_APART = 0.01  # of the entropy that there can be: less says nothing about the input
+SPREAD = 0.02  # of the learned width, between inputs: likewise for ranges
+FEW = 30  # test images
+
+History = Sequence[Mapping[str, float]]
+Band = tuple[float, float]
+
+
+def diagnose(
+    factors: Sequence[ObservedFactor],
+    *,
+    history: History = (),
+    scores: Mapping[str, Any] | None = None,
+    reads_input: bool = True,
+) -> list[PageWarning]:
+    """All that looks wrong, the most serious first.
+
+    Arguments:
+        factors: What was learned for some inputs. A factor without a band is not expected to have
+            any entropy.
+        history: A row per epoch, as in ``metrics.csv``.
+        scores: ``plain`` and ``augmented`` scores on the test images, as in ``results.json``.
+        reads_input: Whether φ was meant to tell inputs apart.
+
+    Example:
+        >>> diagnose([], history=[{"epoch": 0.0, "train/loss": float("nan")}])[0]["title"]
+        'The loss was not a number'
+    """
+    found = [*_losses(history), *_scores(scores or {})]
+    for factor in factors:
+        if factor.entropy is None:
+            continue
+        found += _entropy(factor, history)
+        if reads_input:
+            found += _heed(factor)
+    return sorted(found, key=lambda warning: warning["level"] != "serious")
+
+
+def _entropy(factor: ObservedFactor, history: History) -> Iterator[PageWarning]:
+    assert factor.entropy is not None  # noqa: S101  # the caller looked
+    if factor.band is None or factor.max_entropy is None:
+        return
+    mean = float(factor.entropy.mean())
+    if _is_collapsed(factor, mean):
+        yield _collapse(factor, mean, factor.band)
+    elif _is_saturated(factor, mean):
+        yield _saturation(factor, mean, factor.band)
+    values = [row.get(f"train/entropy/{factor.name}") for row in history]
+    epochs = [value for value in values if value is not None and isfinite(value)]
+    low, high = factor.band
+    if epochs and not any(low - SLACK <= value <= high + SLACK for value in epochs):
+        yield _missed_band(factor, epochs, factor.band)
+
+
+def _collapse(factor: ObservedFactor, mean: float, band: Band) -> PageWarning:
+    words = f"The mean entropy is {mean:.2f} nats: {_extent(factor, mean)}."
+    title = f"{factor.name}: collapsed"
+    if mean >= band[0] - SLACK:
+        return {
+            "title": title,
+            "words": f"{words} The band allows that.",
+            "advice": "If this transform should be harmless, raise the lower end of its band "
+            "(--diversity or --entropy) or λ at the start (--weight). If it is harmful here, this "
+            "is what was to be found.",
+            "level": "hint",
+        }
+    return {
+        "title": title,
+        "words": f"{words} The band is {_nats(band)}.",
+        "advice": "Raise λ at the start (--weight), or give it more steps to find its way: more "
+        "epochs, or a lower --phi-learning-rate.",
+        "level": "serious",
+    }
+
+
+def _saturation(factor: ObservedFactor, mean: float, band: Band) -> PageWarning:
+    meant = mean <= band[1] + SLACK
+    return {
+        "title": f"{factor.name}: saturated",
+        "words": f"The mean entropy is {mean:.2f} of {factor.max_entropy:.2f} nats: nearly "
+        "everything is allowed for every input. "
+        + ("The band allows that." if meant else f"The band is {_nats(band)}."),
+        "advice": "Lower the upper end of the band (--diversity or --entropy) or --weight; or "
+        "offer a wider range of transforms: these may all be harmless.",
+        "level": "hint" if meant else "serious",
+    }
+
+
+def _missed_band(factor: ObservedFactor, epochs: Sequence[float], band: Band) -> PageWarning:
+    above = epochs[-1] > band[1]
+    return {
+        "title": f"{factor.name}: the band was never reached",
+        "words": f"In none of {len(epochs)} epochs was the entropy in {_nats(band)}; it ended "
+        f"{'above' if above else 'below'} it, at {epochs[-1]:.2f}.",
+        "advice": "Train longer, raise --phi-learning-rate, or begin with a "
+        f"{'smaller' if above else 'larger'} λ (--weight). A fixed λ (--rule fixed) knows no "
+        "band.",
+        "level": "serious",
+    }
+
+
+def _nats(band: Band) -> str:
+    return f"[{band[0]:.2f}, {band[1]:.2f}] nats"
+
+
+def _is_collapsed(factor: ObservedFactor, entropy: float) -> bool:
+    if factor.table is not None:
+        return exp(entropy) < 1 + min(0.5, 0.05 * (len(factor.table) - 1))
+    return _relative_width(factor, entropy) < NARROW
+
+
+def _is_saturated(factor: ObservedFactor, entropy: float) -> bool:
+    if factor.table is not None:
+        return exp(entropy - (factor.max_entropy or 0.0)) > WIDE
+    return _relative_width(factor, entropy) > WIDE
+
+
+def _relative_width(factor: ObservedFactor, entropy: float) -> float:
+    """The geometric mean over the learned parameters of a range."""
+    assert isinstance(factor.space, Interval)  # noqa: S101  # what has no table
+    n_learned = max(1, sum(p.learned for p in factor.space.parameters))
+    return exp((entropy - (factor.max_entropy or 0.0)) / n_learned)
+
+
+def _extent(factor: ObservedFactor, entropy: float) -> str:
+    if factor.table is not None:
+        return f"as if {exp(entropy):.1f} of {len(factor.table)} choices were left"
+    return f"{_relative_width(factor, entropy):.1%} of each range is left"
+
+
+def _heed(factor: ObservedFactor) -> Iterator[PageWarning]:
+    """Does φ heed its input?"""
+    if len(factor.theta[0]) < 2 or not factor.max_entropy:
+        return
+    if factor.probs is not None:
+        told = float(mutual_information(factor.probs))
+        if told >= TOLD_APART * factor.max_entropy:
+            return
+        seen = f"the mutual information between input and choice is {told:.3f} nats"
+    elif factor.low is not None and factor.high is not None:
+        width = float((factor.high - factor.low).mean())
+        spread = float((_deviation(factor.low) + _deviation(factor.high)) / 2)
+        if spread >= SPREAD * width:
+            return
+        seen = f"the ends of the range differ by {spread:.2g} between inputs, its width is "
+        seen += f"{width:.2g}"
+    else:
+        return
+    yield {
+        "title": f"{factor.name}: φ ignores its input",
+        "words": f"All inputs get nearly the same distribution: {seen}.",
+        "advice": "Train longer or with a higher --phi-learning-rate; lower the noise of the "
+        "gradient (--baseline critic, or --n-samples 2 with --baseline rloo); give φ more "
+        "capacity (--phi-width 2). If inputs do not differ in what is safe for them, one "
+        "distribution for all is right.",
+        "level": "hint",
+    }
+
+
+def _deviation(ends: Tensor) -> Tensor:
+    return ends.std(dim=0, correction=0).mean()
+
+
+def _losses(history: History) -> Iterator[PageWarning]:
+    bad = [row["epoch"] for row in history if not isfinite(row.get("train/loss", 0.0))]
+    if bad:
+        yield {
+            "title": "The loss was not a number",
+            "words": f"The training loss of epoch {int(bad[0]) + 1} is not finite.",
+            "advice": "Lower --learning-rate, or bound the gradient with --clip 1.",
+            "level": "serious",
+        }
+
+
+def _scores(scores: Mapping[str, Any]) -> Iterator[PageWarning]:
+    plain, augmented = scores.get("plain") or {}, scores.get("augmented") or {}
+    if "top1" not in plain or not plain.get("n"):
+        return
+    n, accuracy = plain["n"], plain["top1"]
+    if n < FEW:
+        yield {
+            "title": "Few test images",
+            "words": f"There are {n:.0f}: the interval of the accuracy is wide.",
+            "advice": "Raise --test-fraction, or evaluate other images: instaaug evaluate RUN "
+            "DATA.",
+            "level": "hint",
+        }
+    error = sqrt(accuracy * (1 - accuracy) / n)
+    if "top1" in augmented and augmented["top1"] < accuracy - 2 * error:
+        yield {
+            "title": "Views make predictions worse",
+            "words": f"The accuracy is {accuracy:.1%} from the image and "
+            f"{augmented['top1']:.1%} from {augmented.get('n_samples', 'several')} views.",
+            "advice": "The model has not learned from views like these, or they are too strong: "
+            "train longer, or lower the band (--diversity), or the --strength of random ones.",
+            "level": "hint",
+        }

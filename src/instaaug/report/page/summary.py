@@ -1,0 +1,153 @@
+"""What was trained, on what, and how good it is: the head of the page, from what is on disk."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from instaaug.report.page.content import ResultRow
+from instaaug.report.records.run_record import Part, RunRecord, Score, accuracy_of
+
+__all__ = [
+    "facts_of",
+    "headline_of",
+    "result_rows",
+    "score_name",
+    "short_names",
+    "without_common_folder",
+]
+
+TRAINED = {
+    "data": "data", "task": "task", "model": "model", "width": "width", "method": "method",
+    "transforms": "transforms", "conditioning": "φ depends on", "epochs": "epochs",
+    "batch_size": "batch size", "seed": "seed",
+}  # fmt: skip
+FITTED = {
+    "model": "model", "data": "data", "crops": "crops", "transforms": "transforms",
+    "samples": "views", "objective": "objective", "features": "φ reads", "steps": "steps",
+    "seed": "seed",
+}  # fmt: skip
+IDLE = {"none": ("transforms", "conditioning"), "random": ("conditioning",)}
+COUNTS = {
+    "n_train": "training images",
+    "n_fit": "images of the fit",
+    "n_test": "test images",
+}
+MEASURES = {
+    "top1": "top-1 accuracy",
+    "rmse": "root mean squared error",
+    "mae": "mean absolute error",
+}
+METHODS = {"instaaug": "InstaAug", "random": "Random augmentation", "none": "No augmentation"}
+PARTS: tuple[Part, ...] = ("plain", "augmented")
+
+
+def facts_of(record: RunRecord) -> list[list[str]]:
+    """Names and values of what one wants to know of a run."""
+    settings = FITTED if record.kind == "tta" else TRAINED
+    idle = IDLE.get(str(record.config.get("method")), ())
+    named = [(title, record.config.get(n)) for n, title in settings.items() if n not in idle]
+    named += [(title, record.results.get(name)) for name, title in COUNTS.items()]
+    return [[title, _words(value)] for title, value in named if value is not None]
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, str) and Path(value).is_absolute():  # others need not know one's folders
+        return Path(value).name
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+def score_name(record: RunRecord) -> str:
+    """What the scores of a run are."""
+    found = accuracy_of(record)
+    return MEASURES["top1" if found is None else found.measure]
+
+
+def headline_of(record: RunRecord, rows: Sequence[ResultRow]) -> str:
+    """The result in a sentence."""
+    data = Path(str(record.config.get("data", "its data"))).name
+    method = str(record.config.get("method", "a run"))
+    what = "Learned views" if record.kind == "tta" else METHODS.get(method, method)
+    main = next((row for row in rows if row["is_main"]), None)
+    if main is None:
+        return f"{what} on {data}."
+    share = score_name(record) == MEASURES["top1"]
+    value = f"{main['value']:.1%}" if share else f"{main['value']:.3g}"
+    return f"{what} on {data}: {score_name(record)} {value} from {main['name']}."
+
+
+def result_rows(record: RunRecord) -> list[ResultRow]:
+    """Every score that the run's files hold, the one that counts marked.
+
+    Of a fit, these are the rows of ``instaaug tta eval`` if that was run.
+    """
+    rows = record.scores.get("rows", [])
+    if record.kind == "tta" and isinstance(rows, list) and rows:
+        return list(_compared_rows(rows, record.scores.get("comparisons", [])))
+    found = [accuracy_of(record, part) for part in PARTS]
+    return [_row(score, is_main=score == found[-1] or not found[-1]) for score in found if score]
+
+
+def _row(score: Score, *, is_main: bool) -> ResultRow:
+    low, high = score.interval or (None, None)
+    return {
+        "name": "the image" if score.n_samples is None else f"{score.n_samples} views",
+        "value": score.value,
+        "low": low,
+        "high": high,
+        "is_main": is_main,
+        "note": "",
+    }
+
+
+def _compared_rows(rows: Sequence[Any], comparisons: Sequence[Any]) -> Iterator[ResultRow]:
+    found = {(c["name"], c["views"]): c for c in comparisons}
+    learned = {name for name, _ in found}
+    best = max((row["accuracy"] for row in rows if row["name"] in learned), default=None)
+    for row in rows:
+        rival = found.get((row["name"], row["views"]))
+        views = f"{row['views']:g} view{'' if row['views'] == 1 else 's'}"
+        yield {
+            "name": f"{row['name']}, {views}",
+            "value": float(row["accuracy"]),
+            "low": row.get("low"),
+            "high": row.get("high"),
+            "is_main": row["name"] in learned and row["accuracy"] == best,
+            "note": f"p = {rival['p_value']:.2g} against {rival['best']}" if rival else "",
+        }
+
+
+def short_names(paths: Sequence[str | Path]) -> list[str]:
+    """The last part of each path; where these are the same, as much as tells them apart.
+
+    Example:
+        >>> short_names(["runs/a/learned", "runs/b/learned", "runs/b/none"])
+        ['a/learned', 'b/learned', 'none']
+    """
+    parts = [Path(path).resolve().parts for path in paths]
+    names = []
+    for own in parts:
+        length = 1
+        while length < len(own) and sum(other[-length:] == own[-length:] for other in parts) > 1:
+            length += 1
+        names.append("/".join(own[-length:]))
+    return names
+
+
+def without_common_folder(names: Sequence[str]) -> list[str]:
+    """Names of files without the folder that they have in common; others as they are.
+
+    Example:
+        >>> without_common_folder(["/home/me/pets/cat/1.jpg", "/home/me/pets/dog/1.jpg"])
+        ['cat/1.jpg', 'dog/1.jpg']
+        >>> without_common_folder(["image 3", "image 7"])
+        ['image 3', 'image 7']
+    """
+    folders = [Path(name).parent.parts for name in names]
+    shared = 0
+    for parts in zip(*folders, strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared += 1
+    return [str(Path(*Path(name).parts[shared:])) if shared else name for name in names]

@@ -1,0 +1,1 @@
+"""What the folders of runs say, and which charts they have the numbers for."""

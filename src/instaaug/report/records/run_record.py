@@ -1,0 +1,228 @@
+"""What the folder of a run says, finished or not, read without torch or Lightning."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from reprlib import repr  # noqa: A004  # a hostile file may hold a value of any length
+from sys import float_info
+from typing import Any, Literal, TypeGuard
+
+from instaaug.errors import DataError
+from instaaug.report.records.record_files import read_csv, read_json, read_yaml
+
+__all__ = ["Kind", "Part", "RunRecord", "Score", "accuracy_of", "read_record"]
+
+Kind = Literal["train", "tta"]
+Part = Literal["plain", "augmented"]
+KINDS: dict[str, Kind] = {"epochs": "train", "crops": "tta"}  # settings of only one kind of run
+MOST_IMAGES = 2**53  # of which a float can hold every number
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A run as its folder shows it.
+
+    Arguments:
+        path: The folder.
+        kind: ``"train"`` of ``instaaug train``, ``"tta"`` of ``instaaug tta fit``.
+        config: Every setting.
+        results: What came out; empty if the run has not finished.
+        history: A row per epoch: by column, what is known.
+        scores: Of ``instaaug tta eval``; empty if it was not run.
+        bands: By factor, its entropy band in nats; empty if the results do not tell.
+    """
+
+    path: Path
+    kind: Kind
+    config: dict[str, Any]
+    results: dict[str, Any] = field(default_factory=dict)
+    history: list[dict[str, float]] = field(default_factory=list)
+    scores: dict[str, Any] = field(default_factory=dict)
+    bands: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The name of the folder."""
+        return self.path.name
+
+
+@dataclass(frozen=True)
+class Score:
+    """How good a run is on its test images.
+
+    Arguments:
+        measure: ``"top1"``, a share, or ``"rmse"`` or ``"mae"``.
+        value: The score.
+        n: Test images.
+        interval: Wilson's 95 % interval of a share; None for an error.
+        n_samples: Samples, or views, per image in test-time augmentation; None without it.
+    """
+
+    measure: Literal["top1", "rmse", "mae"]
+    value: float
+    n: int
+    interval: tuple[float, float] | None = None
+    n_samples: int | None = None
+
+
+def read_record(path: str | Path) -> RunRecord:
+    """Read the folder of a run.
+
+    Only ``config.yaml`` must be there; the other files come as the run goes on.
+
+    Arguments:
+        path: The folder.
+
+    Raises:
+        FileNotFoundError: If it holds no run.
+        DataError: If a file is not as a run writes it.
+    """
+    folder = Path(path).resolve()
+    if not (folder / "config.yaml").exists():
+        raise FileNotFoundError(
+            f"There is no run in {str(folder)!r}: it has no config.yaml. `instaaug train` and "
+            "`instaaug tta fit` make one."
+        )
+    config = read_yaml(folder / "config.yaml")
+    kind = _kind(folder, config)
+    results, scores = (_json_if_any(folder / name) for name in ("results.json", "eval.json"))
+    metrics = folder / "metrics.csv"
+    return RunRecord(
+        path=folder,
+        kind=kind,
+        config=config,
+        results=results,
+        history=read_csv(metrics) if metrics.exists() else [],
+        scores=scores,
+        bands=_bands(folder, results),
+    )
+
+
+def accuracy_of(record: RunRecord, part: Part | None = None) -> Score | None:
+    """The main score of a run: top-1 accuracy, or the error that a regression minimized.
+
+    Arguments:
+        record: The run.
+        part: Without or with test-time augmentation; if absent, with it where there is one.
+
+    Returns:
+        None if the run has not finished, or has no such part.
+
+    Raises:
+        DataError: If the results are not those of a run, or not finite.
+
+    Example:
+        >>> results = {"test": {"plain": {"top1": 0.8, "n": 10}}}
+        >>> score = accuracy_of(RunRecord(Path("run"), "train", {}, results))
+        >>> score.value, [round(end, 2) for end in score.interval]
+        (0.8, [0.49, 0.94])
+    """
+    parts = _trained_parts(record) if record.kind == "train" else _fitted_parts(record)
+    numbers = parts.get(part or ("augmented" if "augmented" in parts else "plain"))
+    if numbers is None:
+        return None
+    measure: Any = next((name for name in ("top1", "rmse", "mae") if name in numbers), None)
+    if measure == "rmse" and record.config.get("loss") == "absolute" and "mae" in numbers:
+        measure = "mae"
+    value, n = _number(record, numbers, measure), _number(record, numbers, "n")
+    if not 1 <= n <= MOST_IMAGES or n % 1 or value < 0:
+        raise _unlike(record.path, f"its {measure} is {value} of {n} images")
+    samples = numbers.get("n_samples")
+    n_samples = None if samples is None else int(_number(record, numbers, "n_samples"))
+    if measure != "top1":
+        return Score(measure, value, int(n), None, n_samples)
+    if value > 1:
+        raise _unlike(record.path, f"its top1 is {value}, which is no share")
+    return Score(measure, value, int(n), _wilson(value, int(n)), n_samples)
+
+
+def _wilson(share: float, n: int) -> tuple[float, float]:
+    from instaaug.frozen.paired import accuracy_interval  # needs torch, which reading does not
+
+    return accuracy_interval(round(share * n), n)
+
+
+def _kind(folder: Path, config: dict[str, Any]) -> Kind:
+    for setting, kind in KINDS.items():
+        if setting in config:
+            return kind
+    raise DataError(
+        f"{str(folder / 'config.yaml')!r} must have the settings of `instaaug train` or "
+        f"`instaaug tta fit`: got neither {' nor '.join(KINDS)}. Name the folder of a run."
+    )
+
+
+def _json_if_any(path: Path) -> dict[str, Any]:
+    return read_json(path) if path.exists() else {}
+
+
+def _bands(folder: Path, results: dict[str, Any]) -> dict[str, tuple[float, float]]:
+    learned = _within(folder, _within(folder, results, "test"), "learned")
+    found = {}
+    for factor in learned:
+        band = _within(folder, learned, factor).get("band")
+        if band is None:
+            continue
+        if (
+            not isinstance(band, list)
+            or len(band) != 2
+            or not all(map(_is_finite, band))
+            or not band[0] <= band[1]
+        ):
+            raise _unlike(folder, f"the band of {factor!r} is no finite [low, high]")
+        found[factor] = (float(band[0]), float(band[1]))
+    return found
+
+
+def _trained_parts(record: RunRecord) -> dict[str, dict[str, Any]]:
+    test = _within(record.path, record.results, "test")
+    names = [name for name in ("plain", "augmented") if name in test]
+    return {name: _within(record.path, test, name) for name in names}
+
+
+def _fitted_parts(record: RunRecord) -> dict[str, dict[str, Any]]:
+    """The row of one view, and that of the most views; none if no image was held out."""
+    rows = record.results.get("rows", [])
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise _unlike(record.path, "its rows are no list of rows")
+    scored = [row for row in rows if "accuracy" in row]
+    for row in scored:
+        _number(record, row, "views")
+    scored.sort(key=lambda row: row["views"])
+    parts = {}
+    if scored and scored[0]["views"] == 1:
+        parts["plain"] = {"top1": scored[0]["accuracy"], "n": scored[0].get("n")}
+    if scored and scored[-1]["views"] > 1:
+        last = scored[-1]
+        parts["augmented"] = {
+            "top1": last["accuracy"],
+            "n": last.get("n"),
+            "n_samples": last["views"],
+        }
+    return parts
+
+
+def _within(folder: Path, content: dict[str, Any], name: str) -> dict[str, Any]:
+    """A mapping inside of another; an empty one if there is none."""
+    inner = content.get(name, {})
+    if not isinstance(inner, dict):
+        raise _unlike(folder, f"its {name!r} is no mapping")
+    return inner
+
+
+def _number(record: RunRecord, numbers: dict[str, Any], name: str | None) -> float:
+    value = None if name is None else numbers.get(name)
+    if not _is_finite(value):
+        raise _unlike(record.path, f"its {name or 'score'} is {repr(value)}, no finite number")
+    return float(value)
+
+
+def _is_finite(value: Any) -> TypeGuard[float | int]:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and abs(value) <= float_info.max
+
+
+def _unlike(folder: Path, what: str) -> DataError:
+    return DataError(
+        f"{str(folder / 'results.json')!r} must be as the run wrote it: {what}. Restore it, or "
+        "run again."
+    )
