@@ -207,6 +207,9 @@ def test_settings_that_name_code_are_refused_and_nothing_runs(
         (b"- epochs", "`config` must be lines of `setting: value`: .* holds list"),
         (b"epochs", "`config` must be lines of `setting: value`: .* holds str"),
         (b"epochs: -3", r"`epochs` must be at least 1: got -3\. \(in .*config\.yaml\)"),
+        (b"epochs: " + b"[" * 60_000, "`config` must be YAML: .* aliases or is deep"),
+        (b"a: &a 1\nb: *a", "`config` must be YAML: .* aliases or is deep"),
+        (b"#" * 100_000, "`config` must be YAML: .* has 100,000 characters"),
         (b"3: 3", r"no setting in .*config\.yaml called '3'"),
     ],
 )

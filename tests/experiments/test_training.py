@@ -62,7 +62,7 @@ def test_augmented_scores_and_learned_numbers_say_what_they_are(tmp_path: Path) 
     assert set(test["augmented"]) == SCORES | {"n_samples"}
     assert test["augmented"]["n_samples"] == 2
     assert set(test["learned"]) == {"rotation"}
-    assert set(test["learned"]["rotation"]) == {"entropy", "weight"}
+    assert set(test["learned"]["rotation"]) == {"entropy", "band", "weight"}
 
 
 def test_one_seed_is_bit_identical_and_another_is_not(tmp_path: Path) -> None:

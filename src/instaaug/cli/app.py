@@ -113,6 +113,46 @@ def predict(
     )
 
 
+@app.command()
+def report(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Folders of finished runs, of `train` or `tta fit`.", show_default=False
+        ),
+    ],
+    out: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            help="Folder for the page and its figures.",
+            show_default="RUN/report, or report for several runs",
+        ),
+    ] = None,
+    inputs: Annotated[int, typer.Option(min=1, help="Most test images to show.")] = 200,
+    views: Annotated[int, typer.Option(min=1, help="Views of each image to ask about.")] = 20,
+) -> None:
+    """Write a page to explore what was learned, input by input; several runs side by side."""
+    from instaaug.cli.report import run_report
+
+    run_report(runs, out=out, n_inputs=inputs, n_views=views)
+
+
+@app.command()
+def inspect(
+    run: Run,
+    images: Images,
+    out: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="A .png, .svg or .jpg file.", show_default="RUN/report/inspect.png"),
+    ] = None,
+    samples: Annotated[int, typer.Option(min=1, help="Samples of each image to draw.")] = 8,
+) -> None:
+    """Draw images with their learned distributions and samples of them."""
+    from instaaug.cli.report import run_inspect
+
+    run_inspect(run, images, out=out, n_samples=samples)
+
+
 @app.command("list")
 def list_things(
     kind: Annotated[

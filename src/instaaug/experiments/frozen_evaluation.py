@@ -29,7 +29,7 @@ from instaaug.frozen import fit_temperature
 from instaaug.frozen.paired import paired_difference
 from instaaug.report.theme import MissingPlottingError, save_figure
 
-__all__ = ["Comparison", "EarlyStop", "evaluate_frozen"]
+__all__ = ["Comparison", "EarlyStop", "evaluate_frozen", "own_splits"]
 
 OnProgress = Callable[[int, int], None]
 AT_ONCE = 64
@@ -210,7 +210,7 @@ def _images(
     """Images to calibrate with, images to score, and how many were left out of these."""
     splits = None
     if data is None or calibrate:
-        splits = _own_splits(run, fitted, on_decode)
+        splits = own_splits(run, fitted, on_decode)
     fit = splits.train if splits is not None and calibrate else None
     if data is None:
         assert splits is not None  # noqa: S101  # loaded above
@@ -231,7 +231,8 @@ def _images(
     return fit, images, len(every) - len(images)
 
 
-def _own_splits(run: FrozenRun, fitted: FittedViews, on_decode: OnProgress | None) -> DataSplits:
+def own_splits(run: FrozenRun, fitted: FittedViews, on_decode: OnProgress | None) -> DataSplits:
+    """The images of the fit and those held out from it; raise if they are others now."""
     splits = split_by_hash(_loaded(fitted.config, fitted, on_decode), fitted.config)
     run.check_split(splits.hash)
     return splits

@@ -16,7 +16,7 @@ from instaaug.experiments.run_directory import RunDirectory
 from instaaug.experiments.training import evaluate_task, load_splits
 from instaaug.tasks import make_predictor
 
-__all__ = ["predict_files", "score_run"]
+__all__ = ["predict_files", "run_device", "score_run"]
 
 
 def score_run(
@@ -36,7 +36,7 @@ def score_run(
     """
     run = RunDirectory(path)
     config, facts = run.read_config(), run.read_facts()
-    task = run.load_task().to(_device(config))
+    task = run.load_task().to(run_device(config))
     if data is None:
         splits = load_splits(config, on_decode)
         run.check_split(splits.hash)  # or training images might be among those of the test
@@ -87,7 +87,7 @@ def predict_files(
     """
     run = RunDirectory(path)
     config, facts = run.read_config(), run.read_facts()
-    task = run.load_task().to(_device(config))
+    task = run.load_task().to(run_device(config))
     wanted = config.test_samples if n_samples is None else n_samples
     predict = make_predictor(
         task,
@@ -110,7 +110,8 @@ def predict_files(
     )
 
 
-def _device(config: TrainConfig) -> str:
+def run_device(config: TrainConfig) -> str:
+    """Where the models of a run belong on this machine."""
     wanted = config.accelerator in ("auto", "cuda", "gpu")
     return "cuda" if wanted and torch.cuda.is_available() else "cpu"
 

@@ -13,7 +13,7 @@ from instaaug.data.decode import decode_image
 from instaaug.data.folder import image_files
 from instaaug.errors import ArgumentError, DataError
 
-__all__ = ["class_columns", "predicted_rows"]
+__all__ = ["class_columns", "decoded_files", "image_paths", "predicted_rows"]
 
 CHUNK = 64
 
@@ -37,9 +37,9 @@ def predicted_rows(
         channels: 1 or 3.
         skip_bad: Whether a file that cannot be read gets a row with the reason, not an error.
     """
-    files = iter(_files(images))
+    files = iter(image_paths(images))
     while chunk := list(islice(files, CHUNK)):
-        pixels, errors = _decoded(chunk, size=size, channels=channels, skip_bad=skip_bad)
+        pixels, errors = decoded_files(chunk, size=size, channels=channels, skip_bad=skip_bad)
         rows = iter(rows_of(pixels) if len(pixels) else ())
         for file, error in zip(chunk, errors, strict=True):
             yield {"path": str(file), **(without if error else next(rows)), "error": error}
@@ -70,7 +70,8 @@ def class_columns(
     return row
 
 
-def _files(images: Sequence[str | Path]) -> list[Path]:
+def image_paths(images: Sequence[str | Path]) -> list[Path]:
+    """The files that are named, and those in the folders that are."""
     found: list[Path] = []
     for image in map(Path, images):
         if image.is_dir():
@@ -84,9 +85,10 @@ def _files(images: Sequence[str | Path]) -> list[Path]:
     return found
 
 
-def _decoded(
+def decoded_files(
     files: Sequence[Path], *, size: int, channels: int, skip_bad: bool
 ) -> tuple[Tensor, list[str]]:
+    """8-bit pixels of those files that can be read, and what is wrong with each of them."""
     pixels, errors = [], []
     for file in files:
         try:

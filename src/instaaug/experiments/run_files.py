@@ -13,6 +13,7 @@ import yaml
 
 from instaaug import __version__
 from instaaug.errors import ArgumentError
+from instaaug.report.records.record_files import parsed_yaml
 
 __all__ = ["environment", "read_yaml", "take_back"]
 
@@ -24,9 +25,9 @@ def read_yaml(path: Path) -> dict[Any, Any]:
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {str(path)!r}.")
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        words = " ".join(str(error).split())
+        content = parsed_yaml(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        words = " ".join(str(error).split())[:300]
         raise ArgumentError(f"`config` must be YAML: {str(path)!r} is not: {words}") from None
     if content is None:
         return {}

@@ -1,6 +1,7 @@
 """Scores of a predictor on a set of images, with or without test-time augmentation."""
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -54,8 +55,8 @@ def evaluate(predict: Predictor, batches: Batches, tally: Tally) -> dict[str, fl
 
 
 @torch.no_grad()
-def learned_numbers(task: AugmentedTask, batches: Batches) -> dict[str, dict[str, float]]:
-    """What an InstaAug learned, per factor: mean entropy, λ, and how much it heeds its input.
+def learned_numbers(task: AugmentedTask, batches: Batches) -> dict[str, dict[str, Any]]:
+    """What an InstaAug learned, per factor: mean entropy and its band, λ, heed of the input.
 
     For a finite factor, the mutual information between input and choice, in nats, is the entropy
     of the average distribution less the average entropy: 0 if all inputs get the same.
@@ -72,9 +73,13 @@ def learned_numbers(task: AugmentedTask, batches: Batches) -> dict[str, dict[str
             row = factor.logits.softmax(dim=-1).expand(len(x), -1)
             probs.setdefault(name, []).append(row)
     mean = torch.cat(entropies).mean(dim=0)
-    numbers = {
-        name: {"entropy": float(mean[i]), "weight": float(augmenter.band.weight[i])}
-        for i, name in enumerate(augmenter.limits)
+    numbers: dict[str, dict[str, Any]] = {
+        name: {
+            "entropy": float(mean[i]),
+            "band": list(band),
+            "weight": float(augmenter.band.weight[i]),
+        }
+        for i, (name, band) in enumerate(augmenter.limits.items())
     }
     for name, rows in probs.items():
         numbers[name]["mutual_information"] = float(mutual_information(torch.cat(rows)))

@@ -1,0 +1,118 @@
+"""All that the page of some runs shows."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from instaaug import __version__
+from instaaug.augmentation import InstaAug
+from instaaug.data import LabeledImages
+from instaaug.experiments.report_column import Column
+from instaaug.report.page.content import Input, PageContent, Run
+from instaaug.report.page.diagnosis import diagnose
+from instaaug.report.page.pictures import TINY, Encoding, data_uris, fitting_encoding, side_by_side
+from instaaug.report.page.runs import class_entropies, curves_of, factors_of, inputs_of
+from instaaug.report.page.summary import (
+    facts_of,
+    headline_of,
+    result_rows,
+    score_name,
+    without_common_folder,
+)
+from instaaug.report.records.record_files import read_json
+from instaaug.report.records.run_record import RunRecord
+
+__all__ = ["page_content"]
+
+MOST_BYTES = 11e6  # of pictures; with all the rest the page stays under 15 MB
+
+
+def page_content(columns: Sequence[Column], *, n_test: int) -> PageContent:
+    """Fill the page.
+
+    Arguments:
+        columns: The runs.
+        n_test: Test images that the inputs were taken from.
+    """
+    first = columns[0]
+    pictures = first.seen.pictures
+    encoding = fitting_encoding(
+        [pictures, *(side_by_side(column.seen.views) for column in columns)], MOST_BYTES
+    )
+    height, width = pictures.shape[1:3]
+    return {
+        "title": " · ".join(column.name for column in columns),
+        "made": f"InstaAug {__version__}, {datetime.now(UTC):%d %B %Y}",
+        "task": "classification" if first.subject.classes else "regression",
+        "classes": list(first.subject.classes),
+        "inputs": _inputs(first, encoding),
+        "aspect": round(width / height, 4),
+        "n_test": n_test,
+        "is_tiny": max(height, width) <= TINY,
+        "runs": [_run(column, encoding) for column in columns],
+    }
+
+
+def _inputs(column: Column, encoding: Encoding) -> list[Input]:
+    names = without_common_folder([column.images.name(i) for i in range(len(column.images))])
+    uris = data_uris(column.seen.pictures, encoding)
+    return [
+        {"name": name, "target": _target(column.images, i), "image": uri}
+        for i, (name, uri) in enumerate(zip(names, uris, strict=True))
+    ]
+
+
+def _target(images: LabeledImages, i: int) -> int | list[float]:
+    if images.classes:
+        return int(images.targets[i])
+    return [round(float(value), 6) for value in images.targets[i].reshape(-1)]
+
+
+def _run(column: Column, encoding: Encoding) -> Run:
+    record, seen, classes = column.record, column.seen, column.subject.classes
+    if record.kind == "tta":  # no band holds the entropy there
+        seen = replace(seen, factors=tuple(replace(f, band=None) for f in seen.factors))
+    shown = seen
+    if _only_ranks(record):
+        shown = replace(seen, factors=tuple(replace(f, entropy=None) for f in seen.factors))
+    aug = column.subject.augmenter
+    rows = result_rows(record)
+    return {
+        "name": column.name,
+        "headline": headline_of(record, rows),
+        "facts": facts_of(record),
+        "command": _command(record),
+        "score_name": score_name(record),
+        "higher_is_better": bool(classes),
+        "is_share": bool(classes),
+        "results": rows,
+        "warnings": diagnose(
+            seen.factors,
+            history=record.history,
+            scores=record.results.get("test"),
+            reads_input=isinstance(aug, InstaAug) and aug.settings.conditioning == "input",
+        ),
+        "curves": curves_of(record.history),
+        "factors": factors_of(shown),
+        "class_entropy": class_entropies(shown, column.images.targets, classes),
+        "n_strip": len(seen.views),
+        "n_views": len(seen.merged),
+        "keeps_original": seen.keeps_original,
+        "inputs": inputs_of(shown, _strips(column, encoding), classes=classes),
+    }
+
+
+def _only_ranks(record: RunRecord) -> bool:
+    """Whether φ was taught an order of views, which makes its entropy mean nothing."""
+    by_order = record.config.get("objective") in ("auto", "views", "ensemble")
+    return record.kind == "tta" and by_order and record.results.get("n_views") is not None
+
+
+def _strips(column: Column, encoding: Encoding) -> list[str]:
+    views = column.seen.views
+    return list(data_uris(side_by_side(views), encoding)) if len(views) else [""] * views.shape[1]
+
+
+def _command(record: RunRecord) -> str:
+    file = record.path / "environment.json"
+    return str(read_json(file).get("command", "")) if file.is_file() else ""

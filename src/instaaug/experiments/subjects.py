@@ -1,0 +1,138 @@
+"""A finished run of either kind, ready to be asked about single inputs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor, nn
+
+from instaaug.augmentation import Augmenter
+from instaaug.augmentation.merging import Merging
+from instaaug.augmentation.views import Select
+from instaaug.data import LabeledImages
+from instaaug.errors import ArgumentError
+from instaaug.experiments.frozen_evaluation import own_splits
+from instaaug.experiments.frozen_run import FrozenRun
+from instaaug.experiments.inference import run_device
+from instaaug.experiments.run_directory import RunDirectory
+from instaaug.experiments.run_files import read_yaml
+from instaaug.experiments.training import load_splits
+from instaaug.frozen.all_views import all_views, can_tabulate
+from instaaug.methods import NoAugmentation
+
+__all__ = ["Subject", "find_subject"]
+
+OnProgress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The model and the augmenter of a run, and how its images become what they take.
+
+    Arguments:
+        path: The run's folder.
+        model: What predicts.
+        augmenter: What makes views.
+        prepared: From 8-bit pixels to inputs.
+        device: Where inputs must be.
+        classes: Names; empty for a regression.
+        size: Side that image files are decoded to.
+        channels: Of the images.
+        mean: Per-channel mean of the inputs.
+        std: Per-channel standard deviation.
+        merging: How outputs for views become one.
+        select: How views are chosen.
+        n_views: How many views there can be; none for a run without augmentation.
+        seed: Decides the draws.
+        test_images: Loads the images that the run has not learned from.
+    """
+
+    path: Path
+    model: nn.Module
+    augmenter: Augmenter
+    prepared: Callable[[Tensor], Tensor]
+    device: str
+    classes: tuple[str, ...]
+    size: int
+    channels: int
+    mean: tuple[float, ...] | None
+    std: tuple[float, ...] | None
+    merging: Merging
+    select: Select
+    n_views: int | None
+    seed: int
+    test_images: Callable[[OnProgress | None], LabeledImages]
+
+
+def find_subject(path: str | Path) -> Subject:
+    """The run in a folder, whether ``instaaug train`` or ``instaaug tta fit`` made it."""
+    file = Path(path) / "config.yaml"
+    if not file.is_file():
+        raise FileNotFoundError(
+            f"There is no run in {str(path)!r}: it has no config.yaml. `instaaug train` and "
+            "`instaaug tta fit` make one."
+        )
+    return _trained(Path(path)) if "epochs" in read_yaml(file) else _fitted(Path(path))
+
+
+def _trained(path: Path) -> Subject:
+    run = RunDirectory(path)
+    config, facts = run.read_config(), run.read_facts()
+    device = run_device(config)
+    task = run.load_task().to(device)
+
+    def test_images(on_decode: OnProgress | None) -> LabeledImages:
+        splits = load_splits(config, on_decode)
+        run.check_split(splits.hash)  # or training images might be among those of the test
+        return splits.test
+
+    return Subject(
+        path=path,
+        model=task.model,
+        augmenter=task.augmenter,
+        prepared=task.prepared,
+        device=device,
+        classes=facts.classes,
+        size=facts.image_size,
+        channels=facts.channels,
+        mean=facts.mean,
+        std=facts.std,
+        merging=Merging(config.merge),
+        select=config.select,
+        n_views=0 if isinstance(task.augmenter, NoAugmentation) else None,
+        seed=config.seed,
+        test_images=test_images,
+    )
+
+
+def _fitted(path: Path) -> Subject:
+    run = FrozenRun(path)
+    fitted = run.load()
+    facts, aug = fitted.facts, fitted.aug
+
+    def test_images(on_decode: OnProgress | None) -> LabeledImages:
+        images = own_splits(run, fitted, on_decode).test
+        if not len(images):
+            raise ArgumentError(
+                f"`runs` must have test images: the fit in {str(path)!r} held none out. Fit "
+                "again with --test-fraction 0.5."
+            )
+        return images
+
+    return Subject(
+        path=path,
+        model=fitted.model.module,
+        augmenter=aug,
+        prepared=fitted.model.prepared,
+        device=str(next(aug.parameters()).device),
+        classes=facts.classes,
+        size=facts.side,
+        channels=facts.channels,
+        mean=fitted.model.mean,
+        std=fitted.model.std,
+        merging=Merging(output=fitted.model.output),
+        select=aug.select,
+        n_views=len(all_views(aug)) if can_tabulate(aug) else None,
+        seed=fitted.config.seed,
+        test_images=test_images,
+    )

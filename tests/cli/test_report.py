@@ -1,0 +1,188 @@
+"""``instaaug report`` and ``instaaug inspect``."""
+
+import json
+import re
+import shutil
+import sys
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.support.command_line import QUICK, CommandLine
+from tests.support.picture_folders import truncated_jpeg
+from tests.support.spots import spot_folder
+
+HOSTILE = (
+    "\"><img src=x onerror=alert(1)>",
+    "<script>alert(1)<",
+    "'; alert(1); '",
+    "ünï\u202ecode \u0301",
+    "x" * 240,
+)  # fmt: skip
+
+
+def content_of(page: Path) -> dict[str, Any]:
+    """What the page was told."""
+    html = page.read_text(encoding="utf-8")
+    (text,) = re.findall(r"<script[^>]*application/json[^>]*>(.*?)</script>", html, re.DOTALL)
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def run_quietly(folder: Path, *words: object) -> None:
+    from instaaug.cli import main
+
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()):
+        patch.setenv("INSTAAUG_CACHE", str(folder / "cache"))
+        patch.setattr(sys, "argv", ["instaaug", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+    assert not stop.value.code
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on a folder whose names want to be something else."""
+    folder = tmp_path_factory.mktemp("hostile")
+    random = np.random.default_rng(0)
+    for number, name in enumerate(HOSTILE):
+        (folder / "images" / name).mkdir(parents=True)
+        for i in range(6):
+            pixels = random.integers(40 * number, 40 * number + 40, (16, 16, 3), dtype=np.uint8)
+            file = f"{i}{HOSTILE[(number + i) % 4]}.png"
+            Image.fromarray(pixels).save(folder / "images" / name / file)
+    run_quietly(folder, "train", folder / "images", "--out", folder / "run", *QUICK)
+    return folder
+
+
+def test_a_run_gets_a_page_and_figures(instaaug: CommandLine, shop: Path, tmp_path: Path) -> None:
+    done = instaaug("report", shop / "run", "--out", tmp_path / "out", "--views", 3)
+    assert done.code == 0, done.err
+    page = tmp_path / "out" / "index.html"
+    content = content_of(page)
+    n_test = json.loads((shop / "run" / "results.json").read_text())["n_test"]
+    assert len(content["inputs"]) == content["n_test"] == n_test
+    assert content["classes"] == ["cat", "dog", "ibis"]
+    (run,) = content["runs"]
+    assert run["name"] == "run"
+    assert run["n_views"] == 3
+    assert len(run["results"]) == 2
+    assert f"{n_test} inputs" in done.out
+    assert str(page) in done.out
+    figures = {file.name for file in (tmp_path / "out" / "figures").iterdir()}
+    assert figures == {f"{n}.{e}" for n in ("training_curves", "inputs") for e in ("png", "svg")}
+
+
+def test_the_report_lies_in_the_run_unless_told_otherwise(
+    instaaug: CommandLine, shop: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(shop / "run", tmp_path / "mine")
+    done = instaaug("report", "mine", "--inputs", 2, "--views", 1)
+    assert done.code == 0, done.err
+    assert len(content_of(tmp_path / "mine" / "report" / "index.html")["inputs"]) == 2
+
+
+def test_several_runs_stand_side_by_side(
+    instaaug: CommandLine, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INSTAAUG_CACHE", str(shop / "cache"))
+    none = instaaug("train", shop / "pets", "--method", "none", "--out", "none", *QUICK)
+    assert none.code == 0, none.err
+    done = instaaug("report", shop / "run", "none", "--views", 2)
+    assert done.code == 0, done.err
+    content = content_of(tmp_path / "report" / "index.html")
+    learned, plain = content["runs"]
+    assert (learned["name"], plain["name"]) == ("run", "none")
+    assert len(learned["inputs"]) == len(plain["inputs"]) == len(content["inputs"])
+    assert (learned["n_views"], plain["n_views"]) == (2, 0)
+    assert [figure["title"] for figure in content["figures"]] == ["Leaderboard"]
+    figures = {file.name for file in (tmp_path / "report" / "figures").iterdir()}
+    assert {"leaderboard.png", "run.inputs.png", "none.training_curves.svg"} <= figures
+
+
+def test_a_fit_for_a_frozen_model_is_reported_on(instaaug: CommandLine, tmp_path: Path) -> None:
+    spot_folder(tmp_path / "spots", 24)
+    small = ("--size", "16", "--crops", "1:1,0.5:2", "--samples", "2,4", "--steps", "5")
+    done = instaaug("tta", "fit", "tests.support.spots:spotter", "spots", "--out", "fit", *small)
+    assert done.code == 0, done.err
+    done = instaaug("report", "fit")
+    assert done.code == 0, done.err
+    (run,) = content_of(tmp_path / "fit" / "report" / "index.html")["runs"]
+    assert run["keeps_original"]
+    assert run["n_views"] == 5  # all that there are
+    assert run["factors"][0]["band"] is None
+    assert run["headline"].startswith("Learned views on spots")
+    first = run["inputs"][0]
+    assert first["theta"][0][0] == [0.0, 0.0, 2.0, 2.0]
+    assert first["merged"][0] == first["plain"]
+
+
+def test_hostile_names_stay_text(instaaug: CommandLine, hostile: Path, tmp_path: Path) -> None:
+    done = instaaug("report", hostile / "run", "--out", tmp_path / "out", "--views", 1)
+    assert done.code == 0, done.err
+    html = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "<img src=x" not in html
+    assert "<script>alert" not in html
+    assert html.count("<script") == html.count("</script>") == 2
+    assert set(content_of(tmp_path / "out" / "index.html")["classes"]) == set(HOSTILE)
+
+
+def test_without_matplotlib_there_is_a_page_all_the_same(
+    instaaug: CommandLine, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    done = instaaug("report", shop / "run", "--out", tmp_path / "out", "--inputs", 2)
+    assert done.code == 0, done.err
+    assert "0 figures" in done.out
+    assert content_of(tmp_path / "out" / "index.html")["runs"][0].get("figures", []) == []
+
+
+def test_mistakes_are_told_in_a_sentence(
+    instaaug: CommandLine, shop: Path, tmp_path: Path
+) -> None:
+    assert "There is no run in 'nowhere'" in instaaug.error("report", "nowhere")
+    assert "every folder once" in instaaug.error("report", shop / "run", shop / "run")
+    shutil.copytree(shop / "run", tmp_path / "unfinished")
+    (tmp_path / "unfinished" / "model.safetensors").unlink()
+    assert "has not finished" in instaaug.error("report", "unfinished")
+
+
+def test_inspect_draws_images_that_the_run_has_never_seen(
+    instaaug: CommandLine, shop: Path, tmp_path: Path
+) -> None:
+    for name in ("one", "two"):
+        Image.fromarray(np.full((40, 30, 3), 90, np.uint8)).save(tmp_path / f"{name}.png")
+    done = instaaug("inspect", shop / "run", "one.png", "two.png", "--out", "seen.jpg")
+    assert done.code == 0, done.err
+    assert done.out == "Look at seen.jpg.\n"
+    with Image.open(tmp_path / "seen.jpg") as picture:
+        assert picture.width > 500
+
+
+def test_many_images_fill_several_pictures(
+    instaaug: CommandLine, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("instaaug.experiments.inspecting.MOST_INPUTS", 2)
+    shutil.copytree(shop / "run", tmp_path / "mine")
+    files = sorted((shop / "pets" / "cat").iterdir())[:3]
+    done = instaaug("inspect", "mine", *files, "--samples", 2)
+    assert done.code == 0, done.err
+    names = sorted(file.name for file in (tmp_path / "mine" / "report").iterdir())
+    assert names == ["inspect-2.png", "inspect.png"]
+
+
+def test_inspect_names_what_it_cannot_read(
+    instaaug: CommandLine, shop: Path, tmp_path: Path
+) -> None:
+    truncated_jpeg(tmp_path / "broken.jpg")
+    assert "broken.jpg" in instaaug.error("inspect", shop / "run", "broken.jpg")
+    assert "There is no image 'none.png'" in instaaug.error("inspect", shop / "run", "none.png")
+    Image.new("RGB", (20, 20)).save(tmp_path / "fine.png")
+    assert "`path` must end in" in instaaug.error(
+        "inspect", shop / "run", "fine.png", "--out", "seen.txt"
+    )
