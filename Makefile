@@ -22,7 +22,7 @@ demo: $(STAMP)  ## Train on the sprites, print the table, draw Figure 5 (under t
 	$(BIN)/instaaug demo
 
 test: lint types  ## The default suite: lint, types, tests, every example in code and documents
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2 --dist worksteal
 
 test-slow: $(STAMP)  ## What trains for minutes
 	$(BIN)/python -m pytest -m slow

@@ -54,6 +54,6 @@ def test_a_contender_that_does_twice_the_work_takes_longer() -> None:
         return sum(range(n))
 
     contenders = {"one": lambda: work(20_000), "eight": lambda: work(160_000)}
-    (row,) = compare(contenders, reference="one", budgets={"eight": 1.0}, rounds=20)
+    (row,) = compare(contenders, reference="one", budgets={"eight": 1.0}, rounds=4)
     assert row.ratio > 3  # eight times the work; the margin is for noisy machines
     assert row.verdict == "MISSED"
