@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from instaaug.frozen.paired import mcnemar_p_value
 from tests.support.command_line import QUICK, CommandLine
 from tests.support.picture_folders import truncated_jpeg
 from tests.support.spots import spot_folder
@@ -101,8 +102,31 @@ def test_several_runs_stand_side_by_side(
     assert len(learned["inputs"]) == len(plain["inputs"]) == len(content["inputs"])
     assert (learned["n_views"], plain["n_views"]) == (2, 0)
     assert [figure["title"] for figure in content["figures"]] == ["Leaderboard"]
+    (note,) = [row["note"] for row in learned["results"] if row["is_main"]]
+    assert note == paired_words(content)
+    assert [row["note"] for row in plain["results"]] == [""]  # the baseline
     figures = {file.name for file in (tmp_path / "report" / "figures").iterdir()}
     assert {"leaderboard.png", "run.inputs.png", "none.training_curves.svg"} <= figures
+
+
+def paired_words(content: dict[str, Any]) -> str:
+    """Counted by hand from what the page shows."""
+    learned, plain = content["runs"]
+    only = [0, 0]
+    for shown, one, other in zip(
+        content["inputs"], learned["inputs"], plain["inputs"], strict=True
+    ):
+        a, b = (
+            run["classes"][int(np.argmax(row))] == shown["target"]
+            for run, row in ((one, one["merged"][-1]), (other, other["plain"]))
+        )
+        only[0] += a and not b
+        only[1] += b and not a
+    p = mcnemar_p_value(*only)
+    return (
+        f"of the {len(content['inputs'])} inputs here, {only[0]} are right only with this run, "
+        f"{only[1]} only with none; p = {p:.2g}"
+    )
 
 
 def test_a_fit_for_a_frozen_model_is_reported_on(instaaug: CommandLine, tmp_path: Path) -> None:

@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from torch import Tensor
+
 from instaaug import __version__
 from instaaug.augmentation import InstaAug
 from instaaug.data import LabeledImages
 from instaaug.experiments.report_column import Column
+from instaaug.frozen.paired import paired_difference
 from instaaug.report.page.content import Input, PageContent, Run
 from instaaug.report.page.diagnosis import diagnose
 from instaaug.report.page.pictures import TINY, Encoding, data_uris, fitting_encoding, side_by_side
@@ -24,6 +27,7 @@ from instaaug.report.records.run_record import RunRecord
 
 __all__ = ["page_content"]
 
+BASELINES = ("none", "random")
 MOST_BYTES = 11e6  # of pictures; with all the rest the page stays under 15 MB
 
 
@@ -40,6 +44,8 @@ def page_content(columns: Sequence[Column], *, n_test: int) -> PageContent:
         [pictures, *(side_by_side(column.seen.views) for column in columns)], MOST_BYTES
     )
     height, width = pictures.shape[1:3]
+    runs = [_run(column, encoding) for column in columns]
+    _add_paired_tests(runs, columns)
     return {
         "title": " · ".join(column.name for column in columns),
         "made": f"InstaAug {__version__}, {datetime.now(UTC):%d %B %Y}",
@@ -49,7 +55,7 @@ def page_content(columns: Sequence[Column], *, n_test: int) -> PageContent:
         "aspect": round(width / height, 4),
         "n_test": n_test,
         "is_tiny": max(height, width) <= TINY,
-        "runs": [_run(column, encoding) for column in columns],
+        "runs": runs,
     }
 
 
@@ -100,6 +106,31 @@ def _run(column: Column, encoding: Encoding) -> Run:
         "keeps_original": seen.keeps_original,
         "inputs": inputs_of(shown, _strips(column, encoding), classes=classes),
     }
+
+
+def _add_paired_tests(runs: Sequence[Run], columns: Sequence[Column]) -> None:
+    """Say of every run whether it beats the best baseline on the inputs of the page."""
+    if len(columns) < 2 or not columns[0].subject.classes:
+        return
+    right = [_right(column) for column in columns]
+    baselines = [i for i, c in enumerate(columns) if c.record.config.get("method") in BASELINES]
+    best = max(baselines or [0], key=lambda i: int(right[i].sum()))
+    for i, run in enumerate(runs):
+        main = [row for row in run["results"] if row["is_main"] and not row["note"]]
+        if i == best or not main:
+            continue
+        found = paired_difference(right[i], right[best])
+        main[0]["note"] = (
+            f"of the {found.n:,} inputs here, {found.only_first} are right only with this run, "
+            f"{found.only_second} only with {runs[best]['name']}; p = {found.p_value:.2g}"
+        )
+
+
+def _right(column: Column) -> Tensor:
+    """Which inputs the run gets right, from all views that it was asked about."""
+    seen = column.seen
+    last = seen.merged[-1] if len(seen.merged) else seen.plain
+    return last.argmax(dim=1) == column.images.targets
 
 
 def _only_ranks(record: RunRecord) -> bool:
