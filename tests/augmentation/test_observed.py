@@ -119,6 +119,38 @@ def test_without_replacement_no_box_comes_twice() -> None:
     assert all(len(boxes[:, i].unique(dim=0)) == 4 for i in range(3))
 
 
+def test_outlines_are_where_the_corners_of_a_view_come_from() -> None:
+    """A quarter turn of the whole: the view's top left shows a corner of the image."""
+    aug = RandomAugmentation([T.Crop(), T.Rotation()], sizes=(0.5, 0.5))
+    seen = observe(aug, X, 6, generator=torch.Generator().manual_seed(0))
+    assert seen.outlines is not None
+    crop, rotation = (factor.theta for factor in seen.factors)
+    sides = (seen.outlines - seen.outlines.roll(1, dims=2)).norm(dim=-1)
+    assert torch.allclose(sides, torch.ones_like(sides), atol=1e-5)  # half of an image of side 2
+    assert torch.allclose(seen.outlines.mean(dim=2), crop[..., :2], atol=1e-5)
+    edge = seen.outlines[..., 1, :] - seen.outlines[..., 0, :]
+    turned = torch.atan2(edge[..., 1], edge[..., 0])
+    assert torch.allclose(turned.cos(), rotation[..., 0].cos(), atol=1e-4)
+
+
+def test_outlines_frame_the_pixels_that_a_view_shows() -> None:
+    """A bright spot at the top left corner of a view's outline is at its top left."""
+    aug = RandomAugmentation([T.UniformCrop(), T.Rotation()], strength=0.4)
+    seen = observe(aug, X[:1], 1, generator=torch.Generator().manual_seed(3))
+    assert seen.outlines is not None
+    corner = seen.outlines[0, 0, 0] * 0.8 + seen.outlines[0, 0].mean(dim=0) * 0.2
+    column, row = ((corner + 1) / 2 * 64).long().tolist()
+    spot = torch.zeros(1, 1, 64, 64)
+    spot[0, 0, max(row - 2, 0) : row + 3, max(column - 2, 0) : column + 3] = 1
+    view = aug.render(spot, seen.theta[0])[0, 0]
+    assert view[:20, :20].sum() > 0.9 * view.sum() > 0
+
+
+def test_upright_boxes_and_whole_images_need_no_outline() -> None:
+    for transforms in ([T.Crop(), T.Flip()], [T.Rotation(), T.Flip()], [T.ColorJitter()]):
+        assert observe(RandomAugmentation(transforms), X, 2).outlines is None
+
+
 def test_no_sample_is_refused() -> None:
     with pytest.raises(ArgumentError, match="`n_samples` must be at least 1: got 0"):
         observe(NoAugmentation(), X, 0)

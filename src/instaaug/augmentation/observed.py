@@ -12,12 +12,14 @@ from instaaug.augmentation.instaaug import InstaAug
 from instaaug.augmentation.views import Select
 from instaaug.distributions import FiniteTheta, ThetaDistribution, UniformBox
 from instaaug.errors import ArgumentError
+from instaaug.functional.affine import inverse
+from instaaug.functional.boxes import move_points
 from instaaug.networks.evaluation_mode import evaluation_mode
 from instaaug.networks.model_output import Output
 from instaaug.parameterizations import Family
 from instaaug.shapes import Images, Rendered
 from instaaug.spaces import Space
-from instaaug.transforms import Composition
+from instaaug.transforms import Composition, Crop, Flip, GeometricTransform, Rotation
 
 __all__ = ["Observed", "ObservedFactor", "observe"]
 
@@ -61,6 +63,8 @@ class Observed:
         theta: What made them, ``(n, B, D)``.
         factors: θ, part by part.
         weight: How much each view counts, ``(n, B)``; None says equally.
+        outlines: The corners of what each view shows of its image, in the normalized frame, ``(n,
+            B, 4, 2)``; None where that is an upright box that θ itself tells, or all of the image.
     """
 
     images: Images
@@ -68,6 +72,7 @@ class Observed:
     theta: Float[Tensor, "n batch d"]
     factors: tuple[ObservedFactor, ...]
     weight: Float[Tensor, "n batch"] | None = None
+    outlines: Float[Tensor, "n batch 4 2"] | None = None
 
 
 @torch.no_grad()
@@ -128,7 +133,25 @@ def observe(
         theta=views.theta.cpu(),
         factors=factors,
         weight=None if views.weight is None else views.weight.cpu(),
+        outlines=_outlines(augmenter, x, views.theta),
     )
+
+
+def _outlines(
+    augmenter: Augmenter, x: Images, theta: Float[Tensor, "n batch d"]
+) -> Float[Tensor, "n batch 4 2"] | None:
+    transform = getattr(augmenter, "transform", None)
+    if not isinstance(transform, Composition):
+        return None
+    geometric = [t for t in transform.transforms if isinstance(t, GeometricTransform)]
+    if all(isinstance(t, Crop | Flip) for t in geometric) or all(
+        isinstance(t, Rotation | Flip) for t in geometric
+    ):
+        return None
+    corners = theta.new_tensor([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
+    matrix = transform.matrix(theta.flatten(0, 1), aspect=x.shape[-1] / x.shape[-2])
+    seen = move_points(corners.expand(len(matrix), 4, 2), inverse(matrix))
+    return seen.unflatten(0, theta.shape[:2]).cpu()
 
 
 def _factors(

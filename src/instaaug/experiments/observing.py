@@ -94,12 +94,13 @@ def _batch(
     outputs = merged = plain[None][:0]
     views = torch.zeros(0, len(x), 1, 1, pixels.shape[1], dtype=torch.uint8)
     factors: tuple[ObservedFactor, ...] = ()
+    outlines = None
     if n_views:
         seen = _observed(subject, x, n_views, min(n_shown, n_views), generator, again=False)
         outputs = torch.stack([_outputs(subject, x, theta) for theta in seen.theta])
         merged = _running(subject.merging, outputs, Views(seen.theta, seen.weight))
         views = _small(seen.samples.flatten(0, 1), STRIP).unflatten(0, seen.samples.shape[:2])
-        factors = seen.factors
+        factors, outlines = seen.factors, seen.outlines
     final = merged[-1] if n_views else plain
     aug = subject.augmenter
     return Observations(
@@ -112,6 +113,7 @@ def _batch(
         loss_merged=_losses(subject, final, targets),
         disagreement=_disagreement(subject, outputs, final),
         keeps_original=isinstance(aug, InstaAug) and aug.settings.keep_original,
+        outlines=outlines,
     )
 
 

@@ -1,5 +1,6 @@
 """What the page is told of a run is what was seen."""
 
+from dataclasses import replace
 from math import log, nan, pi
 
 import pytest
@@ -84,6 +85,17 @@ def test_the_likeliest_classes_are_shown_with_those_of_the_start() -> None:
     column = [row[first["classes"].index(5)] for row in first["merged"]]
     assert column == [0, 3 * WHOLE // 4]
     assert first["plain"][first["classes"].index(7)] == WHOLE
+
+
+def test_outlines_are_told_corner_by_corner() -> None:
+    plain = seen()
+    assert "outlines" not in inputs_of(plain, strips(), classes=["a"] * CLASSES)[0]
+    corners = torch.arange(VIEWS * N * 8).view(VIEWS, N, 4, 2) / 100
+    told = inputs_of(replace(plain, outlines=corners), strips(), classes=["a"] * CLASSES)[1]
+    assert told["outlines"][1] == pytest.approx([(4 * 8 + k) / 100 for k in range(8)])
+    halves = [replace(seen(n, first), outlines=corners[:, first : first + n])
+              for n, first in ((2, 0), (1, 2))]  # fmt: skip
+    assert torch.equal(torch.as_tensor(joined(halves).outlines), corners)
 
 
 def test_a_regression_shows_its_outputs() -> None:

@@ -102,6 +102,7 @@ class RunInput(TypedDict):
     strip: str  # data URI: the first views, as the model sees them, side by side
     classes: list[int]  # the classes whose probability is in `merged`, likeliest first
     merged: list[list[float]]  # [n - 1] → their probabilities (of WHOLE) from the first n views
+    outlines: NotRequired[list[list[float]]]  # [view] → x, y of the corners of what it shows
     plain: list[float]  # the same from the image as it is; in a regression its outputs
 
 

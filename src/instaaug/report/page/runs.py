@@ -83,7 +83,7 @@ def _input(seen: Observations, i: int, strip: str, *, is_class: bool) -> RunInpu
     merged, plain = seen.merged[:, i], seen.plain[i]
     shown = _likeliest(merged, plain) if is_class else []
     has_views = bool(len(merged))
-    return {
+    found: RunInput = {
         "entropy": [_at(factor.entropy, i) for factor in seen.factors],
         "loss": _number(float(seen.loss[i])),
         "loss_merged": _number(float(seen.loss_merged[i])) if has_views else None,
@@ -96,6 +96,9 @@ def _input(seen: Observations, i: int, strip: str, *, is_class: bool) -> RunInpu
         "merged": [_shown(row, shown) for row in merged],
         "plain": _shown(plain, shown),
     }
+    if seen.outlines is not None:
+        found["outlines"] = [_rounded(o.flatten().tolist()) for o in seen.outlines[:, i]]
+    return found
 
 
 def _likeliest(merged: Tensor, plain: Tensor) -> list[int]:

@@ -5,13 +5,13 @@ function stage(content, runIndex, i, spotlight) {
   const one = run.inputs[i];
   const { aspect } = content;
   const f = boxFactor(run);
-  const drawn = f < 0 ? [] : one.theta.map((theta) => theta[f]);
+  const drawn = one.outlines ?? (f < 0 ? [] : one.theta.map((theta) => theta[f]));
   const boxes = f < 0 ? [] : run.factors[f].boxes;
   const probs = f < 0 ? [] : (one.probs[f] ?? []);
   const most = mostProbable(probs);
   const color = (p) => (most ? heat(p / most) : "white");
   const viewMarks = drawn.map((box, view) => {
-    const p = probs.length ? probs[nearestBox(boxes, box)] / WHOLE : 0;
+    const p = probs.length ? probs[nearestBox(boxes, one.theta[view][f])] / WHOLE : 0;
     const original = run.keeps_original && view === 0;
     const words = original ? `View 1: the image as it is` : viewWords(run, one, view);
     return boxMark(box, aspect, original ? "white" : color(p), String(view + 1), words, original);
@@ -100,28 +100,53 @@ function place(rect, frame) {
   Object.entries(frame).forEach(([name, value]) => rect.setAttribute(name, value));
 }
 
-/** How far boxes reach out of the image along an axis, as a share of its side. */
-function overhang(boxes, axis) {
-  const out = boxes.map((box) => (Math.abs(box[axis]) + box[axis + 2] / 2 - 1) / 2);
+/** How far boxes and outlines reach out of the image along an axis, as a share of its side. */
+function overhang(shapes, axis) {
+  const reach = (shape) =>
+    isOutline(shape)
+      ? Math.max(...shape.filter((_, k) => k % 2 === axis).map(Math.abs))
+      : Math.abs(shape[axis]) + shape[axis + 2] / 2;
+  const out = shapes.map((shape) => (reach(shape) - 1) / 2);
   const most = Math.max(0, ...out);
   return most < 0.01 ? 0 : Math.min(most, 0.25); // coordinates are rounded
 }
 
 /** A colored frame with a dark halo, so that it can be seen on any picture. */
-function boxMark(box, aspect, color, label, words, dashed) {
-  const rect = boxRect(box, aspect);
+function boxMark(shape, aspect, color, label, words, dashed) {
   const width = 26 + 18 * label.length;
+  const { kind, frame, x, y } = isOutline(shape)
+    ? outlineFrame(shape, aspect)
+    : boxFrame(shape, aspect);
   return draw(
     "g",
     { class: dashed ? "box dashed" : "box" },
     draw("title", {}, words),
-    draw("rect", { class: "halo", ...rect }),
-    draw("rect", { class: "edge", ...rect, stroke: color }),
+    draw(kind, { class: "halo", ...frame }),
+    draw(kind, { class: "edge", ...frame, stroke: color }),
     draw(
       "g",
       { class: "tag" },
-      draw("rect", { x: rect.x, y: rect.y, width, height: 50, fill: color }),
-      draw("text", { x: rect.x + width / 2, y: rect.y + 37, "text-anchor": "middle" }, label),
+      draw("rect", { x, y, width, height: 50, fill: color }),
+      draw("text", { x: x + width / 2, y: y + 37, "text-anchor": "middle" }, label),
     ),
   );
+}
+
+function boxFrame(box, aspect) {
+  const frame = boxRect(box, aspect);
+  return { kind: "rect", frame, x: frame.x, y: frame.y };
+}
+
+/** Four corners, of which the first is the top left of what the view shows. */
+function outlineFrame(outline, aspect) {
+  const points = [0, 2, 4, 6].map((k) => [
+    ((outline[k] + 1) / 2) * SIDE,
+    ((outline[k + 1] + 1) / 2) * (SIDE / aspect),
+  ]);
+  const [x, y] = points[0];
+  return { kind: "polygon", frame: { points: points.join(" ") }, x, y };
+}
+
+function isOutline(shape) {
+  return shape.length === 8;
 }
