@@ -16,6 +16,7 @@ from instaaug.report.page.diagnosis import diagnose
 from instaaug.report.page.pictures import TINY, Encoding, data_uris, fitting_encoding, side_by_side
 from instaaug.report.page.runs import class_entropies, curves_of, factors_of, inputs_of
 from instaaug.report.page.summary import (
+    differing_settings,
     facts_of,
     headline_of,
     result_rows,
@@ -44,7 +45,8 @@ def page_content(columns: Sequence[Column], *, n_test: int) -> PageContent:
         [pictures, *(side_by_side(column.seen.views) for column in columns)], MOST_BYTES
     )
     height, width = pictures.shape[1:3]
-    runs = [_run(column, encoding) for column in columns]
+    differing = differing_settings([column.record for column in columns])
+    runs = [_run(column, encoding, differing) for column in columns]
     _add_paired_tests(runs, columns)
     return {
         "title": " · ".join(column.name for column in columns),
@@ -74,7 +76,7 @@ def _target(images: LabeledImages, i: int) -> int | list[float]:
     return [round(float(value), 6) for value in images.targets[i].reshape(-1)]
 
 
-def _run(column: Column, encoding: Encoding) -> Run:
+def _run(column: Column, encoding: Encoding, differing: Sequence[str]) -> Run:
     record, seen, classes = column.record, column.seen, column.subject.classes
     if record.kind == "tta":  # no band holds the entropy there
         seen = replace(seen, factors=tuple(replace(f, band=None) for f in seen.factors))
@@ -86,7 +88,7 @@ def _run(column: Column, encoding: Encoding) -> Run:
     return {
         "name": column.name,
         "headline": headline_of(record, rows),
-        "facts": facts_of(record),
+        "facts": facts_of(record, also=differing),
         "command": _command(record),
         "score_name": score_name(record),
         "higher_is_better": bool(classes),

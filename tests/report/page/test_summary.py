@@ -7,6 +7,7 @@ import pytest
 
 from instaaug.frozen.paired import accuracy_interval
 from instaaug.report.page.summary import (
+    differing_settings,
     facts_of,
     headline_of,
     result_rows,
@@ -92,6 +93,14 @@ def test_facts_leave_out_what_does_not_matter() -> None:
     assert "transforms" not in none
     assert "φ depends on" not in none
     assert dict(facts_of(fitted({})))["images of the fit"] == "50"
+
+
+def test_settings_that_differ_are_told_too() -> None:
+    runs = [trained({"sizes": [0.5, 1.0], "threads": 1}), trained({"sizes": [0.7, 1.0]})]
+    runs.append(trained({"sizes": [0.7, 1.0], "grid": "1x1"}))  # which not all of them have
+    assert differing_settings(runs) == ["sizes"]
+    assert dict(facts_of(runs[0], also=["sizes", "data"]))["sizes"] == "[0.5, 1.0]"
+    assert [name for name, _ in facts_of(runs[0], also=["data"])].count("data") == 1
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from instaaug.report.page.content import ResultRow
 from instaaug.report.records.run_record import Part, RunRecord, Score, accuracy_of
 
 __all__ = [
+    "differing_settings",
     "facts_of",
     "headline_of",
     "result_rows",
@@ -27,6 +28,7 @@ FITTED = {
     "seed": "seed",
 }  # fmt: skip
 IDLE = {"none": ("transforms", "conditioning"), "random": ("conditioning",)}
+OURS = ("root", "cache_dir", "threads", "log_every", "checkpoint_minutes")  # of the machine
 COUNTS = {
     "n_train": "training images",
     "n_fit": "images of the fit",
@@ -41,13 +43,32 @@ METHODS = {"instaaug": "InstaAug", "random": "Random augmentation", "none": "No 
 PARTS: tuple[Part, ...] = ("plain", "augmented")
 
 
-def facts_of(record: RunRecord) -> list[list[str]]:
-    """Names and values of what one wants to know of a run."""
+def facts_of(record: RunRecord, also: Sequence[str] = ()) -> list[list[str]]:
+    """Names and values of what one wants to know of a run.
+
+    Arguments:
+        record: The run.
+        also: Further settings to tell.
+    """
     settings = FITTED if record.kind == "tta" else TRAINED
     idle = IDLE.get(str(record.config.get("method")), ())
     named = [(title, record.config.get(n)) for n, title in settings.items() if n not in idle]
+    named += [(n.replace("_", " "), record.config.get(n)) for n in also if n not in settings]
     named += [(title, record.results.get(name)) for name, title in COUNTS.items()]
     return [[title, _words(value)] for title, value in named if value is not None]
+
+
+def differing_settings(records: Sequence[RunRecord]) -> list[str]:
+    """Settings that runs of one kind have in common but do not agree in.
+
+    Example:
+        >>> runs = [RunRecord(Path(), "train", {"epochs": 3, "clip": clip}) for clip in (0, 1)]
+        >>> differing_settings(runs)
+        ['clip']
+    """
+    first = records[0].config
+    shared = [name for name in first if all(name in record.config for record in records)]
+    return [n for n in shared if any(r.config[n] != first[n] for r in records) and n not in OURS]
 
 
 def _words(value: Any) -> str:
