@@ -3,13 +3,16 @@
 import json
 import subprocess
 import sys
+import warnings
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from instaaug.cli import main
+from instaaug.errors import InstaAugWarning
 from instaaug.experiments.config import PANELS, TrainConfig
+from tests.support.command_line import CommandLine
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -77,3 +80,15 @@ def test_a_missing_sprite_file_is_one_sentence(
     error = capsys.readouterr().err
     assert error.startswith("error: There is no file")
     assert "Traceback" not in error
+
+
+def test_a_warning_of_ours_is_a_sentence_without_a_place_in_the_code(
+    instaaug: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def warned(_: object) -> None:
+        warnings.warn("Boxes [first].", InstaAugWarning, stacklevel=1)
+
+    monkeypatch.setattr("instaaug.cli.listing.run_list", warned)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert instaaug("list").err == "warning: Boxes [first].\n"

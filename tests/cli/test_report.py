@@ -106,7 +106,11 @@ def test_several_runs_stand_side_by_side(
     assert note == paired_words(content)
     assert [row["note"] for row in plain["results"]] == [""]  # the baseline
     figures = {file.name for file in (tmp_path / "report" / "figures").iterdir()}
-    assert {"leaderboard.png", "run.inputs.png", "none.training_curves.svg"} <= figures
+    assert {"leaderboard.png", "1-run.inputs.png", "2-none.training_curves.svg"} <= figures
+    (tmp_path / "report" / "figures" / "mine.png").touch()
+    assert instaaug("report", "none", "--out", "report").code == 0
+    left = {file.name for file in (tmp_path / "report" / "figures").iterdir()}
+    assert left == {"mine.png", "training_curves.png", "training_curves.svg"}
 
 
 def paired_words(content: dict[str, Any]) -> str:
@@ -131,19 +135,35 @@ def paired_words(content: dict[str, Any]) -> str:
 
 def test_a_fit_for_a_frozen_model_is_reported_on(instaaug: CommandLine, tmp_path: Path) -> None:
     spot_folder(tmp_path / "spots", 24)
-    small = ("--size", "16", "--crops", "1:1,0.5:2", "--samples", "2,4", "--steps", "5")
-    done = instaaug("tta", "fit", "tests.support.spots:spotter", "spots", "--out", "fit", *small)
+    small = ("--size", "16", "--side", "32", "--crops", "1:1,0.5:2", "--samples", "2,4")
+    done = instaaug(
+        "tta",
+        "fit",
+        "tests.support.spots:spotter",
+        "spots",
+        "--out",
+        "fit",
+        *small,
+        "--steps",
+        "5",
+    )
     assert done.code == 0, done.err
     done = instaaug("report", "fit")
     assert done.code == 0, done.err
     (run,) = content_of(tmp_path / "fit" / "report" / "index.html")["runs"]
     assert run["keeps_original"]
-    assert run["n_views"] == 5  # all that there are
+    assert run["n_views"] == 4  # the most that it was fitted for
+    assert [row["name"] for row in run["results"]] == ["the image", "2 views", "4 views"]
+    assert first_entropies(run) == [None]  # it only ranks views
     assert run["factors"][0]["band"] is None
     assert run["headline"].startswith("Learned views on spots")
     first = run["inputs"][0]
     assert first["theta"][0][0] == [0.0, 0.0, 2.0, 2.0]
     assert first["merged"][0] == first["plain"]
+
+
+def first_entropies(run: dict[str, Any]) -> Any:
+    return run["inputs"][0]["entropy"]
 
 
 def test_hostile_names_stay_text(instaaug: CommandLine, hostile: Path, tmp_path: Path) -> None:

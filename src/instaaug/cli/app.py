@@ -1,6 +1,8 @@
 """The ``instaaug`` command and its sub-commands."""
 
 import sys
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional
 
@@ -8,7 +10,7 @@ import typer
 from rich.console import Console
 
 from instaaug.cli.settings import with_settings
-from instaaug.errors import InstaAugError
+from instaaug.errors import InstaAugError, InstaAugWarning
 from instaaug.experiments.config import TrainConfig
 from instaaug.experiments.frozen_config import FrozenConfig
 
@@ -128,8 +130,13 @@ def report(
             show_default="RUN/report, or report for several runs",
         ),
     ] = None,
-    inputs: Annotated[int, typer.Option(min=1, help="Most test images to show.")] = 200,
-    views: Annotated[int, typer.Option(min=1, help="Views of each image to ask about.")] = 20,
+    inputs: Annotated[int, typer.Option(min=1, max=5000, help="Most test images to show.")] = 200,
+    views: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(
+            min=1, max=500, help="Views of each image to ask about.", show_default="as in the test"
+        ),
+    ] = None,
 ) -> None:
     """Write a page to explore what was learned, input by input; several runs side by side."""
     from instaaug.cli.report import run_report
@@ -320,6 +327,7 @@ def tta_export(
 def main() -> None:
     """Run the command line; an error of ours is a sentence, not a traceback."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
+    warnings.showwarning = _showing(console, warnings.showwarning)
     try:
         app()
     except (InstaAugError, OSError) as error:
@@ -336,6 +344,19 @@ def main() -> None:
             markup=False,
         )
         sys.exit(2)
+
+
+def _showing(console: Console, others: Callable[..., None]) -> Callable[..., None]:
+    """A warning of ours is a sentence as well, without the place in the code."""
+
+    def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+        if not issubclass(category, InstaAugWarning):
+            others(message, category, *rest)
+            return
+        console.print("warning:", style="bold yellow", end=" ")
+        console.print(str(message), markup=False)
+
+    return show
 
 
 def _sentence(error: Exception) -> str:

@@ -12,7 +12,9 @@ from instaaug.experiments.reporting import write_report
 __all__ = ["run_inspect", "run_report"]
 
 
-def run_report(runs: Sequence[Path], *, out: Path | None, n_inputs: int, n_views: int) -> None:
+def run_report(
+    runs: Sequence[Path], *, out: Path | None, n_inputs: int, n_views: int | None
+) -> None:
     """Write the page, say where it is, and what looks wrong."""
     console = Console()
     with (
@@ -24,12 +26,13 @@ def run_report(runs: Sequence[Path], *, out: Path | None, n_inputs: int, n_views
             on_progress=on_progress,
         )  # fmt: skip
     size = report.page.stat().st_size / 1e6
+    n_figures = len({file.stem for file in report.figures})
     for name, title in report.warnings:
         print_words(console, f"{name}: {title}" if len(runs) > 1 else f"Look at this: {title}.")
     print_words(
         console,
-        f"{report.n_inputs} inputs, {len(report.figures)} figures. Open {report.page} "
-        f"({size:.1f} MB) in a browser.",
+        f"{report.n_inputs} inputs, {n_figures} figures. Open {report.page} ({size:.1f} MB) in a "
+        "browser.",
     )
 
 

@@ -39,9 +39,14 @@ def inspect_files(
             part, size=subject.size, channels=subject.channels, skip_bad=False
         )
         seen = observed_images(subject, pixels, n_samples)
-        save_figure(draw_inputs(seen, titles=[image.name for image in part]), file)
+        save_figure(draw_inputs(seen, titles=[_title(image) for image in part]), file)
         written.append(file)
     return written
+
+
+def _title(image: Path) -> str:
+    """The name of a file, with what is no text made visible."""
+    return image.name.encode("utf-8", "replace").decode()
 
 
 def _parts(files: Sequence[Path]) -> Iterator[Sequence[Path]]:

@@ -17,6 +17,7 @@ from instaaug.data import LabeledImages
 from instaaug.experiments.subjects import Subject
 from instaaug.networks.model_input import suited_to
 from instaaug.report.page.observations import Observations, joined
+from instaaug.shapes import check_finite
 
 __all__ = ["look_at", "observed_images"]
 
@@ -62,21 +63,26 @@ def observed_images(
     n_samples: int,
     *,
     n_rendered: int | None = None,
+    targets: Tensor | None = None,
 ) -> Observed:
     """What the run's augmenter makes of a few images, at full size, for a figure."""
     x = subject.prepared(pixels).to(subject.device)
     generator = Generator(subject.device).manual_seed(subject.seed)
-    return _observed(subject, x, n_samples, n_rendered, generator, again=True)
+    return _observed(subject, x, n_samples, n_rendered, generator, again=True, targets=targets)
 
 
 def _observed(
     subject: Subject, x: Tensor, n: int, n_rendered: int | None, generator: Generator, *,
-    again: bool,
+    again: bool, targets: Tensor | None,
 ) -> Observed:  # fmt: skip
+    """What is learned per class is shown for the true class, although views must do without."""
+    aug = subject.augmenter
+    by_class = isinstance(aug, InstaAug) and aug.settings.conditioning == "class"
+    known = targets.to(subject.device) if by_class and targets is not None else None
     return observe(
         subject.augmenter, x, n, n_rendered=n_rendered, model=subject.model,
         output=subject.merging.output, select=subject.select, replace_drawn=again,
-        mean=subject.mean, std=subject.std, generator=generator,
+        mean=subject.mean, std=subject.std, generator=generator, targets=known,
     )  # fmt: skip
 
 
@@ -96,7 +102,9 @@ def _batch(
     factors: tuple[ObservedFactor, ...] = ()
     outlines = None
     if n_views:
-        seen = _observed(subject, x, n_views, min(n_shown, n_views), generator, again=False)
+        seen = _observed(
+            subject, x, n_views, min(n_shown, n_views), generator, again=False, targets=targets
+        )
         outputs = torch.stack([_outputs(subject, x, theta) for theta in seen.theta])
         merged = _running(subject.merging, outputs, Views(seen.theta, seen.weight))
         views = _small(seen.samples.flatten(0, 1), STRIP).unflatten(0, seen.samples.shape[:2])
@@ -128,6 +136,7 @@ def _outputs(
         x = aug.transform.resized(x, padding=aug.settings.padding)
     rule = Merging(output=subject.merging.output)
     scores = rule.scores(subject.model(suited_to(subject.model, x)), len(x))
+    check_finite(scores, name="outputs", advice=f"The model in {str(subject.path)!r} is broken.")
     return scores.reshape(len(x), -1).float().cpu()
 
 

@@ -1,5 +1,6 @@
 """All that the page of some runs shows."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,9 +14,10 @@ from instaaug.experiments.report_column import Column
 from instaaug.frozen.paired import paired_difference
 from instaaug.report.page.content import Input, PageContent, Run
 from instaaug.report.page.diagnosis import diagnose
-from instaaug.report.page.pictures import TINY, Encoding, data_uris, fitting_encoding, side_by_side
+from instaaug.report.page.pictures import TINY, data_uris, fitting_encoding, side_by_side
 from instaaug.report.page.runs import class_entropies, curves_of, factors_of, inputs_of
 from instaaug.report.page.summary import (
+    PARTS,
     differing_settings,
     facts_of,
     headline_of,
@@ -24,12 +26,14 @@ from instaaug.report.page.summary import (
     without_common_folder,
 )
 from instaaug.report.records.record_files import read_json
-from instaaug.report.records.run_record import RunRecord
+from instaaug.report.records.run_record import RunRecord, accuracy_of
 
 __all__ = ["page_content"]
 
 BASELINES = ("none", "random")
-MOST_BYTES = 11e6  # of pictures; with all the rest the page stays under 15 MB
+MOST_BYTES = 14.5e6  # of the whole page
+LEAST_FOR_PICTURES = 2e6  # whatever the rest takes
+SCRIPTS = 0.2e6
 
 
 def page_content(columns: Sequence[Column], *, n_test: int) -> PageContent:
@@ -40,34 +44,44 @@ def page_content(columns: Sequence[Column], *, n_test: int) -> PageContent:
         n_test: Test images that the inputs were taken from.
     """
     first = columns[0]
-    pictures = first.seen.pictures
-    encoding = fitting_encoding(
-        [pictures, *(side_by_side(column.seen.views) for column in columns)], MOST_BYTES
-    )
-    height, width = pictures.shape[1:3]
+    height, width = first.seen.pictures.shape[1:3]
     differing = differing_settings([column.record for column in columns])
-    runs = [_run(column, encoding, differing) for column in columns]
-    _add_paired_tests(runs, columns)
-    return {
+    content: PageContent = {
         "title": " · ".join(column.name for column in columns),
         "made": f"InstaAug {__version__}, {datetime.now(UTC):%d %B %Y}",
         "task": "classification" if first.subject.classes else "regression",
         "classes": list(first.subject.classes),
-        "inputs": _inputs(first, encoding),
+        "inputs": _inputs(first),
         "aspect": round(width / height, 4),
         "n_test": n_test,
         "is_tiny": max(height, width) <= TINY,
-        "runs": runs,
+        "runs": [_run(column, differing) for column in columns],
     }
+    _add_paired_tests(content["runs"], columns)
+    _add_pictures(content, columns)
+    return content
 
 
-def _inputs(column: Column, encoding: Encoding) -> list[Input]:
+def _inputs(column: Column) -> list[Input]:
     names = without_common_folder([column.images.name(i) for i in range(len(column.images))])
-    uris = data_uris(column.seen.pictures, encoding)
     return [
-        {"name": name, "target": _target(column.images, i), "image": uri}
-        for i, (name, uri) in enumerate(zip(names, uris, strict=True))
+        {"name": name, "target": _target(column.images, i), "image": ""}
+        for i, name in enumerate(names)
     ]
+
+
+def _add_pictures(content: PageContent, columns: Sequence[Column]) -> None:
+    """Put all pictures in, as good as there is room for beside all the rest."""
+    rest = len(json.dumps(content)) + SCRIPTS
+    pictures = columns[0].seen.pictures
+    strips = [side_by_side(column.seen.views) for column in columns]
+    encoding = fitting_encoding([pictures, *strips], max(MOST_BYTES - rest, LEAST_FOR_PICTURES))
+    for one, uri in zip(content["inputs"], data_uris(pictures, encoding), strict=True):
+        one["image"] = uri
+    for run, strip in zip(content["runs"], strips, strict=True):
+        if run["n_strip"]:
+            for seen, uri in zip(run["inputs"], data_uris(strip, encoding), strict=True):
+                seen["strip"] = uri
 
 
 def _target(images: LabeledImages, i: int) -> int | list[float]:
@@ -76,9 +90,9 @@ def _target(images: LabeledImages, i: int) -> int | list[float]:
     return [round(float(value), 6) for value in images.targets[i].reshape(-1)]
 
 
-def _run(column: Column, encoding: Encoding, differing: Sequence[str]) -> Run:
+def _run(column: Column, differing: Sequence[str]) -> Run:
     record, seen, classes = column.record, column.seen, column.subject.classes
-    if record.kind == "tta":  # no band holds the entropy there
+    if record.kind == "tta" or record.config.get("rule") == "fixed":  # no band holds the entropy
         seen = replace(seen, factors=tuple(replace(f, band=None) for f in seen.factors))
     shown = seen
     if _only_ranks(record):
@@ -97,8 +111,9 @@ def _run(column: Column, encoding: Encoding, differing: Sequence[str]) -> Run:
         "warnings": diagnose(
             seen.factors,
             history=record.history,
-            scores=record.results.get("test"),
+            scores=_scores(record),
             reads_input=isinstance(aug, InstaAug) and aug.settings.conditioning == "input",
+            is_fit=record.kind == "tta",
         ),
         "curves": curves_of(record.history),
         "factors": factors_of(shown),
@@ -106,7 +121,7 @@ def _run(column: Column, encoding: Encoding, differing: Sequence[str]) -> Run:
         "n_strip": len(seen.views),
         "n_views": len(seen.merged),
         "keeps_original": seen.keeps_original,
-        "inputs": inputs_of(shown, _strips(column, encoding), classes=classes),
+        "inputs": inputs_of(shown, classes=classes),
     }
 
 
@@ -128,10 +143,22 @@ def _add_paired_tests(runs: Sequence[Run], columns: Sequence[Column]) -> None:
         )
 
 
+def _scores(record: RunRecord) -> dict[str, dict[str, float]]:
+    """The scores of either kind of run, as those of training are written."""
+    found = {part: accuracy_of(record, part) for part in PARTS}
+    return {
+        part: {score.measure: score.value, "n": score.n, "n_samples": score.n_samples or 0}
+        for part, score in found.items()
+        if score is not None
+    }
+
+
 def _right(column: Column) -> Tensor:
-    """Which inputs the run gets right, from all views that it was asked about."""
+    """Which inputs the run gets right, from as many views as its result, if there are so many."""
     seen = column.seen
-    last = seen.merged[-1] if len(seen.merged) else seen.plain
+    score = accuracy_of(column.record)
+    n = min(len(seen.merged), (score and score.n_samples) or 0)
+    last = seen.merged[n - 1] if n else seen.plain
     return last.argmax(dim=1) == column.images.targets
 
 
@@ -139,11 +166,6 @@ def _only_ranks(record: RunRecord) -> bool:
     """Whether φ was taught an order of views, which makes its entropy mean nothing."""
     by_order = record.config.get("objective") in ("auto", "views", "ensemble")
     return record.kind == "tta" and by_order and record.results.get("n_views") is not None
-
-
-def _strips(column: Column, encoding: Encoding) -> list[str]:
-    views = column.seen.views
-    return list(data_uris(side_by_side(views), encoding)) if len(views) else [""] * views.shape[1]
 
 
 def _command(record: RunRecord) -> str:

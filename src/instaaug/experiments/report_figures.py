@@ -26,7 +26,7 @@ from instaaug.report.theme import save_figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw_comparisons", "draw_figures", "embedded", "write_figures"]
+__all__ = ["draw_comparisons", "draw_figures", "embedded", "remove_figures", "write_figures"]
 
 N_SHOWN = 6
 N_SAMPLES = 8
@@ -36,6 +36,10 @@ MOST_METHODS = 3
 DOTS = 130  # per inch: photos need no more
 ON_PAGE = ("leaderboard", "weight_sweep", "band_sweep", "shift_scatter", "cost_curve")
 COLOR = "color_jitter"
+FIGURES = (
+    *ON_PAGE, "training_curves", "inputs", "colors", "lights", "crop_comparison",
+    "color_comparison",
+)  # fmt: skip
 
 
 def draw_figures(column: Column) -> list[NamedFigure]:
@@ -125,8 +129,10 @@ def _titles(column: Column, chosen: Sequence[int]) -> list[str]:
 
 
 def _observed(column: Column, chosen: Sequence[int], n_samples: int) -> Observed:
-    pixels, _ = column.images.__getitems__(chosen)
-    return observed_images(column.subject, pixels, n_samples, n_rendered=N_SAMPLES)
+    pixels, targets = column.images.__getitems__(chosen)
+    return observed_images(
+        column.subject, pixels, n_samples, n_rendered=N_SAMPLES, targets=targets
+    )
 
 
 def write_figures(folder: Path, figures: Sequence[NamedFigure], *, prefix: str = "") -> list[Path]:
@@ -137,6 +143,13 @@ def write_figures(folder: Path, figures: Sequence[NamedFigure], *, prefix: str =
             files.append(folder / f"{prefix}{one.file}.{ending}")
             save_figure(one.drawing, files[-1], dpi=DOTS)
     return files
+
+
+def remove_figures(folder: Path) -> None:
+    """Remove what an earlier report has left, for other runs might have had other figures."""
+    for file in folder.glob("*.*"):
+        if file.suffix in (".png", ".svg") and file.stem.rsplit(".", 1)[-1] in FIGURES:
+            file.unlink()
 
 
 def embedded(figures: Sequence[NamedFigure], files: Sequence[Path]) -> list[PageFigure]:

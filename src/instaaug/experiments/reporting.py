@@ -14,6 +14,7 @@ from instaaug.experiments.report_figures import (
     draw_comparisons,
     draw_figures,
     embedded,
+    remove_figures,
     write_figures,
 )
 from instaaug.experiments.shared_inputs import shared_inputs
@@ -28,6 +29,8 @@ from instaaug.report.theme import MissingPlottingError
 __all__ = ["Report", "write_report"]
 
 N_STRIP = 8
+MOST = {"n_inputs": 5000, "n_views": 500}  # a page is for people
+LONGEST = 60  # characters of a run's name in those of its figures
 UNSAFE = re.compile(r"[^\w-]+")  # in the name of a file
 OnProgress = Callable[[int, int], None]
 
@@ -38,7 +41,7 @@ class Report:
 
     Arguments:
         page: The page.
-        figures: Figures beside it; none without matplotlib.
+        figures: Files of figures beside it; none without matplotlib.
         n_inputs: Inputs on the page.
         warnings: What looks wrong, with the name of its run.
     """
@@ -54,7 +57,7 @@ def write_report(
     out: str | Path | None = None,
     *,
     n_inputs: int = 200,
-    n_views: int = 20,
+    n_views: int | None = None,
     on_decode: OnProgress | None = None,
     on_progress: OnProgress | None = None,
 ) -> Report:
@@ -65,15 +68,17 @@ def write_report(
         out: The folder of the report; ``report`` in the run's own folder by default, or ``report``
             here if there are several.
         n_inputs: Most test images to show.
-        n_views: Views of each that the model is asked about.
+        n_views: Views of each that the model is asked about; by default the most that the result
+            of any of the runs is from.
         on_decode: Called with the number of files decoded and of all files.
         on_progress: Called with the number of images looked at, over all runs, and of all.
     """
-    _check(paths, n_inputs=n_inputs, n_views=n_views)
+    _check(paths, n_inputs=n_inputs, n_views=1 if n_views is None else n_views)
     own = Path(paths[0]) / "report" if len(paths) == 1 else Path("report")
     folder = own if out is None else Path(out)
     subjects = [find_subject(path) for path in paths]
     records = [read_record(path) for path in paths]
+    n_views = n_views or max(subject.test_views for subject in subjects)
     images, n_test = shared_inputs(subjects, n_inputs, on_decode)
     columns = []
     for i, name in enumerate(short_names(paths)):
@@ -101,8 +106,8 @@ def _check(paths: Sequence[str | Path], **counts: int) -> None:
     if len({Path(path).resolve() for path in paths}) < len(paths):
         raise ArgumentError("`runs` must name every folder once: got one of them twice.")
     for name, value in counts.items():
-        if value < 1:
-            raise ArgumentError(f"`{name}` must be at least 1: got {value}.")
+        if not 1 <= value <= MOST[name]:
+            raise ArgumentError(f"`{name}` must lie in [1, {MOST[name]}]: got {value}.")
 
 
 def _counted(on_progress: OnProgress | None, i: int, n: int) -> OnProgress | None:
@@ -114,11 +119,13 @@ def _counted(on_progress: OnProgress | None, i: int, n: int) -> OnProgress | Non
 
 def _add_figures(folder: Path, columns: Sequence[Column], content: PageContent) -> list[Path]:
     """Write all figures; the page receives those that it cannot draw itself."""
+    remove_figures(folder)
     files = []
     several = len(columns) > 1
-    for column, run in zip(columns, content["runs"], strict=True):
+    pairs = zip(columns, content["runs"], strict=True)
+    for number, (column, run) in enumerate(pairs, start=1):
         drawn = draw_figures(column)
-        prefix = f"{UNSAFE.sub('-', column.name)}." if several else ""
+        prefix = f"{number}-{UNSAFE.sub('-', column.name)[:LONGEST]}." if several else ""
         written = write_figures(folder, drawn, prefix=prefix)
         run["figures"] = embedded(drawn, written)
         files += written

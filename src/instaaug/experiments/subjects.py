@@ -11,6 +11,7 @@ from instaaug.augmentation.merging import Merging
 from instaaug.augmentation.views import Select
 from instaaug.data import LabeledImages
 from instaaug.errors import ArgumentError
+from instaaug.experiments.frozen_data import image_hashes, without_hashes
 from instaaug.experiments.frozen_evaluation import own_splits
 from instaaug.experiments.frozen_run import FrozenRun
 from instaaug.experiments.inference import run_device
@@ -43,6 +44,7 @@ class Subject:
         merging: How outputs for views become one.
         select: How views are chosen.
         n_views: How many views there can be; none for a run without augmentation.
+        test_views: How many its result is from.
         seed: Decides the draws.
         test_images: Loads the images that the run has not learned from.
     """
@@ -60,6 +62,7 @@ class Subject:
     merging: Merging
     select: Select
     n_views: int | None
+    test_views: int
     seed: int
     test_images: Callable[[OnProgress | None], LabeledImages]
 
@@ -84,7 +87,7 @@ def _trained(path: Path) -> Subject:
     def test_images(on_decode: OnProgress | None) -> LabeledImages:
         splits = load_splits(config, on_decode)
         run.check_split(splits.hash)  # or training images might be among those of the test
-        return splits.test
+        return _without_copies(splits.test, splits.train, path)
 
     return Subject(
         path=path,
@@ -100,9 +103,21 @@ def _trained(path: Path) -> Subject:
         merging=Merging(config.merge),
         select=config.select,
         n_views=0 if isinstance(task.augmenter, NoAugmentation) else None,
+        test_views=config.test_samples,
         seed=config.seed,
         test_images=test_images,
     )
+
+
+def _without_copies(test: LabeledImages, train: LabeledImages, path: Path) -> LabeledImages:
+    """Test images that are not also among those of training, as copies are."""
+    unseen = without_hashes(test, image_hashes(train))
+    if not len(unseen):
+        raise ArgumentError(
+            f"`runs` must have test images: all {len(test)} of {str(path)!r} have a copy among "
+            "its training images. Remove the copies, and train again."
+        )
+    return unseen
 
 
 def _fitted(path: Path) -> Subject:
@@ -133,6 +148,7 @@ def _fitted(path: Path) -> Subject:
         merging=Merging(output=fitted.model.output),
         select=aug.select,
         n_views=len(all_views(aug)) if can_tabulate(aug) else None,
+        test_views=max(fitted.config.n_views),
         seed=fitted.config.seed,
         test_images=test_images,
     )

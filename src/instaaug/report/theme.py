@@ -42,6 +42,7 @@ STYLE: dict[Any, Any] = {
     "savefig.dpi": 200,
     "savefig.facecolor": "white",
     "svg.hashsalt": "instaaug",
+    "text.parse_math": False,  # a dollar in the name of a file is a dollar
 }
 
 

@@ -234,7 +234,7 @@ def test_choices_are_counted(reader: Reader) -> None:
     one = SINGLE["runs"][0]["inputs"][2]
     mirrored = sum(theta[3] == [1] for theta in one["theta"][:6])
     assert f"{mirrored} of 6 views" in reader.texts(".choices tbody tr")[1]
-    assert f"{one['probs'][3][1] / 100:.0f}\u202f%" in reader.texts(".choices tbody tr")[1]
+    assert f"{100 * one['probs'][3][1] / WHOLE:.0f}\u202f%" in reader.texts(".choices tbody tr")[1]
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])

@@ -88,7 +88,9 @@ def test_a_band_that_was_never_reached(entropies: list[float], told: str | None)
 def test_phi_that_ignores_its_input() -> None:
     same = windows(12, step=0)
     assert titles(crops(same)) == ["crop: φ ignores its input"]
-    assert titles(turns(-0.5, 0.4)) == ["rotation: φ ignores its input"]
+    (found,) = diagnose([turns(-0.5, 0.4, spread=0.001)])
+    assert found["title"] == "rotation: φ ignores its input"
+    assert "the ends of angle differ by 0°, its width is 52°" in found["words"]
     assert titles(crops(same), turns(-0.5, 0.4), reads_input=False) == []
     assert titles(crops(same[:1])) == []  # one input says nothing
 
@@ -109,6 +111,37 @@ def test_views_that_harm_and_few_images() -> None:
     assert titles(scores=few) == ["Few test images", "Views make predictions worse"]
     noise = {"plain": {"top1": 0.9, "n": 100.0}, "augmented": {"top1": 0.88, "n": 100.0}}
     assert titles(scores=noise) == []
+
+
+def test_views_are_not_blamed_for_a_single_image() -> None:
+    one = {"plain": {"top1": 1.0, "n": 1000.0}, "augmented": {"top1": 0.999, "n": 1000.0}}
+    assert titles(scores=one) == []
+
+
+def test_what_is_not_learned_says_nothing_of_the_input() -> None:
+    """The seed of noise is drawn from all of its range for every input."""
+    strength = torch.linspace(0.08, 0.15, 8)[:, None]
+    space = Interval((Parameter("strength", 0.0, 0.2), Parameter("seed", 0.0, 1.0, learned=False)))
+    noise = ObservedFactor(
+        "noise", space, torch.zeros(1, 8, 2), entropy=strength.log()[:, 0], max_entropy=log(0.2),
+        band=(-3.0, -1.0), low=torch.zeros(8, 2),
+        high=torch.cat([strength, torch.ones(8, 1)], dim=1),
+    )  # fmt: skip
+    assert titles(noise) == []
+
+
+def test_a_range_of_width_one_is_looked_at_as_well() -> None:
+    hue = Interval((Parameter("hue", -0.5, 0.5, period=1.0),))
+    ends = torch.full((8, 1), 0.2)
+    factor = ObservedFactor(
+        "color_jitter", hue, torch.zeros(1, 8, 1), entropy=torch.full((8,), log(0.4)),
+        max_entropy=0.0, band=(-2.0, -0.5), low=-ends, high=ends,
+    )  # fmt: skip
+    (found,) = diagnose([factor])
+    assert found["title"] == "color jitter: φ ignores its input"
+    assert "its width is 144°" in found["words"]
+    assert "--phi-learning-rate" in found["advice"]
+    assert "--steps" in diagnose([factor], is_fit=True)[0]["advice"]
 
 
 def test_the_serious_come_first() -> None:

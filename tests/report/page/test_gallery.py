@@ -77,6 +77,18 @@ def test_classes_names_and_places_sort_from_the_first(gallery: Reader) -> None:
     assert shown(gallery) == list(range(len(NAMES)))
 
 
+def test_a_run_without_that_order_gets_one_of_its_own(gallery: Reader) -> None:
+    assert gallery.js("document.querySelector('#sort').value").startswith("entropy")
+    gallery.choose("#sort", "entropy rotation")
+    gallery.choose("#by-run", "1")
+    order = gallery.js("document.querySelector('#sort').value")
+    assert order != "entropy rotation"
+    assert gallery.complaints() == []
+    values = gallery.texts(".card-value")
+    gallery.choose("#sort", order)
+    assert gallery.texts(".card-value") == values
+
+
 def test_the_run_decides_on_order_and_badges(gallery: Reader) -> None:
     gallery.choose("#sort", "loss")
     gallery.choose("#by-run", "1")

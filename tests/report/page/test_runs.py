@@ -49,10 +49,6 @@ def seen(n: int = N, first: int = 0) -> Observations:
     )
 
 
-def strips(n: int = N) -> list[str]:
-    return ["data:image/webp;base64,"] * n
-
-
 def test_factors_are_told_in_the_units_of_people() -> None:
     crop, turn, flip = factors_of(seen())
     assert crop["kind"] == "boxes"
@@ -69,7 +65,7 @@ def test_factors_are_told_in_the_units_of_people() -> None:
 
 
 def test_each_input_has_its_own_numbers() -> None:
-    second = inputs_of(seen(), strips(), classes=["a"] * CLASSES)[1]
+    second = inputs_of(seen(), classes=["a"] * CLASSES)[1]
     assert second["entropy"] == pytest.approx([0.1, 1.0, None])
     assert (second["loss"], second["loss_merged"], second["disagreement"]) == (1.0, 2.0, 0.2)
     assert second["probs"] == [[WHOLE // 10, 9 * WHOLE // 10], [], []]
@@ -78,7 +74,7 @@ def test_each_input_has_its_own_numbers() -> None:
 
 
 def test_the_likeliest_classes_are_shown_with_those_of_the_start() -> None:
-    first = inputs_of(seen(), strips(), classes=["a"] * CLASSES)[0]
+    first = inputs_of(seen(), classes=["a"] * CLASSES)[0]
     assert first["classes"][:2] == [5, 3]
     assert 7 in first["classes"]
     assert len(first["classes"]) == 6
@@ -89,9 +85,9 @@ def test_the_likeliest_classes_are_shown_with_those_of_the_start() -> None:
 
 def test_outlines_are_told_corner_by_corner() -> None:
     plain = seen()
-    assert "outlines" not in inputs_of(plain, strips(), classes=["a"] * CLASSES)[0]
+    assert "outlines" not in inputs_of(plain, classes=["a"] * CLASSES)[0]
     corners = torch.arange(VIEWS * N * 8).view(VIEWS, N, 4, 2) / 100
-    told = inputs_of(replace(plain, outlines=corners), strips(), classes=["a"] * CLASSES)[1]
+    told = inputs_of(replace(plain, outlines=corners), classes=["a"] * CLASSES)[1]
     assert told["outlines"][1] == pytest.approx([(4 * 8 + k) / 100 for k in range(8)])
     halves = [replace(seen(n, first), outlines=corners[:, first : first + n])
               for n, first in ((2, 0), (1, 2))]  # fmt: skip
@@ -99,7 +95,7 @@ def test_outlines_are_told_corner_by_corner() -> None:
 
 
 def test_a_regression_shows_its_outputs() -> None:
-    first = inputs_of(seen(), strips(), classes=[])[0]
+    first = inputs_of(seen(), classes=[])[0]
     assert first["classes"] == []
     assert first["merged"][1][5] == 0.75
     assert len(first["plain"]) == CLASSES
@@ -111,7 +107,7 @@ def test_a_run_without_views_says_so() -> None:
         whole.pictures, whole.views[:0], (), whole.plain, whole.merged[:0], whole.loss, whole.loss,
         whole.disagreement,
     )  # fmt: skip
-    first = inputs_of(none, [""] * N, classes=["a"] * CLASSES)[0]
+    first = inputs_of(none, classes=["a"] * CLASSES)[0]
     assert not first["theta"]
     assert not first["merged"]
     assert not first["probs"]
@@ -122,7 +118,7 @@ def test_a_run_without_views_says_so() -> None:
 def test_what_is_not_finite_is_missing() -> None:
     broken = seen()
     broken.loss[0] = nan
-    assert inputs_of(broken, strips(), classes=["a"] * CLASSES)[0]["loss"] is None
+    assert inputs_of(broken, classes=["a"] * CLASSES)[0]["loss"] is None
 
 
 def test_entropy_by_class_is_a_mean_over_its_inputs() -> None:

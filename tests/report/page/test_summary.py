@@ -50,7 +50,7 @@ def test_without_views_the_image_counts() -> None:
 def test_the_headline_is_a_sentence() -> None:
     record = trained(plain=PLAIN, augmented=AUGMENTED)
     words = headline_of(record, result_rows(record))
-    assert words == "InstaAug on pets: top-1 accuracy 75.0% from 20 views."
+    assert words == "InstaAug on pets: top-1 accuracy 75.0\u202f% from 20 views."
     assert headline_of(trained(), []) == "InstaAug on pets."
 
 
@@ -72,15 +72,19 @@ def test_an_evaluation_shows_every_rival_and_the_test() -> None:
     def row(name: str, views: float, accuracy: float) -> dict[str, Any]:
         return {"name": name, "views": views, "accuracy": accuracy, "low": 0.5, "high": 0.9}
 
-    rows = [row("learned views", 4.0, 0.7), row("learned views", 10.0, 0.72),
+    rows = [row("learned views", 4.0, 0.74), row("learned views", 10.0, 0.72),
             row("center", 1.0, 0.6), row("ten_crop", 10.0, 0.75)]  # fmt: skip
-    comparison = {"name": "learned views", "views": 4.0, "best": "center", "p_value": 0.0123}
-    found = result_rows(fitted({"rows": rows, "comparisons": [comparison]}))
+    comparisons = [
+        {"name": "learned views", "views": v, "best": "center", "difference": d, "p_value": 0.0123}
+        for v, d in ((4.0, 0.1), (10.0, -0.12))
+    ]
+    found = result_rows(fitted({"rows": rows, "comparisons": comparisons}))
     assert [one["name"] for one in found] == [
         "learned views, 4 views", "learned views, 10 views", "center, 1 view", "ten_crop, 10 views"
     ]  # fmt: skip
     assert [one["is_main"] for one in found] == [False, True, False, False]
-    assert found[0]["note"] == "p = 0.012 against center"
+    assert found[0]["note"] == "+10.0 points against center, p = 0.012"
+    assert found[1]["note"] == "-12.0 points against center, p = 0.012"
 
 
 def test_facts_leave_out_what_does_not_matter() -> None:

@@ -79,6 +79,12 @@ def test_what_cannot_be_compared_is_refused() -> None:
     others = looked_at(CORNERS, images=photos(3))
     with pytest.raises(ArgumentError, match="of the same images: got different ones"):
         draw_crop_comparison({"a": seen, "b": others})
+    other_pixel = seen.images.clone()
+    other_pixel[0, 0, 0, 0] = (other_pixel[0, 0, 0, 0] + 2 / 255) % 1
+    with pytest.raises(ArgumentError, match="of the same images: got different ones"):
+        draw_crop_comparison({"a": seen, "b": replace(seen, images=other_pixel)})
+    rounded = replace(seen, images=seen.images * (1 + 1e-6))  # normalized, and back
+    assert draw_crop_comparison({"a": seen, "b": rounded}).axes
     with pytest.raises(ArgumentError, match="`groups` must hold 1 to 3 methods: got 0"):
         draw_crop_comparison({})
     with pytest.raises(ArgumentError, match="choose boxes: 'turn' has the factors rotation"):

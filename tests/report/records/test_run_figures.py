@@ -1,6 +1,8 @@
 """A chart is drawn where there are numbers for it."""
 
+import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 from instaaug.report.records.run_figures import SHIFTED, comparing_figures, own_figures
 from instaaug.report.records.run_record import RunRecord
+from instaaug.report.records.sweeps import reference_scores, tuned_scores
 
 EPOCH = {"train/loss": 1.5, "train/entropy/crop": 3.0, "validation/top1": 0.8}
 HISTORY = [{"epoch": float(i), **EPOCH} for i in range(3)]
@@ -62,6 +65,30 @@ def test_fixed_weights_make_a_sweep() -> None:
 
 def test_bands_make_a_sweep() -> None:
     assert "band_sweep" in files([run("a", 0.7, entropy=[2, 3]), run("b", 0.6, entropy=[3, 4])])
+
+
+def test_unlike_runs_are_no_repetitions() -> None:
+    sweep = [run(f"w{w}", 0.5 + w, rule="fixed", weight=w) for w in (0.1, 0.2)]
+    tuned, longer = run("tuned", 0.8), run("longer", 0.9, epochs=500)
+    assert tuned_scores([*sweep, tuned]) == [pytest.approx(80.0)]
+    assert tuned_scores([*sweep, longer]) == []
+    none = [run(f"n{e}", 0.3, method="none", weight=9.0, epochs=e) for e in (3, 500)]
+    assert reference_scores([*sweep, *none], "none") == [pytest.approx(30.0)]
+    random = [run(f"r{s}", s, method="random", strength=s) for s in (0.1, 0.9)]
+    assert reference_scores([*sweep, *random], "random") == []
+
+
+def test_runs_on_other_test_images_are_not_ranked() -> None:
+    assert files([run("a", 0.7), run("b", 0.6, method="none", test_fraction=0.4)]) == []
+
+
+def test_names_may_hold_dollars_and_losses_be_nothing() -> None:
+    both = [run("a$x^$", 0.7, model="m$\\frac$"), run("b", 0.6, method="none", model="m$\\frac$")]
+    (board,) = comparing_figures(both)
+    board.drawing.savefig(io.BytesIO())
+    record = run("a", 0.7, history=False)
+    nothing = replace(record, history=[{"epoch": 0.0, "train/loss": float("nan")}])
+    assert list(own_figures(nothing, {})) == []
 
 
 def test_other_lights_make_a_scatter() -> None:

@@ -22,7 +22,7 @@ __all__ = [
     "Warning",
 ]
 
-WHOLE = 10_000  # what probabilities are parts of
+WHOLE = 1_000_000  # what probabilities are parts of
 
 Number = float | int | None
 """None stands where a number is not finite."""

@@ -1,14 +1,16 @@
 """Where learning went wrong, in words, and what to try."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import exp, isfinite, sqrt
 from typing import Any
 
-from torch import Tensor
+import torch
 
 from instaaug.augmentation.observed import ObservedFactor
 from instaaug.functional.probability import mutual_information
 from instaaug.report.page.content import Warning as PageWarning
+from instaaug.report.units import spoken, unit_of
 from instaaug.spaces import Interval
 
 __all__ = ["diagnose"]
@@ -20,6 +22,13 @@ TOLD_APART = 0.01  # of the entropy that there can be: less says nothing about t
 SPREAD = 0.02  # of the learned width, between inputs: likewise for ranges
 FEW = 30  # test images
 
+TRAIN_ADVICE = (
+    "Train longer or with a higher --phi-learning-rate; lower the noise of the gradient "
+    "(--baseline critic, or --n-samples 2 with --baseline rloo); give φ more capacity "
+    "(--phi-width 2)."
+)
+FIT_ADVICE = "Fit with more images, more --steps, or --features model."
+
 History = Sequence[Mapping[str, float]]
 Band = tuple[float, float]
 
@@ -30,6 +39,7 @@ def diagnose(
     history: History = (),
     scores: Mapping[str, Any] | None = None,
     reads_input: bool = True,
+    is_fit: bool = False,
 ) -> list[PageWarning]:
     """All that looks wrong, the most serious first.
 
@@ -39,6 +49,7 @@ def diagnose(
         history: A row per epoch, as in ``metrics.csv``.
         scores: ``plain`` and ``augmented`` scores on the test images, as in ``results.json``.
         reads_input: Whether φ was meant to tell inputs apart.
+        is_fit: Whether this is ``instaaug tta fit``, which has other settings than training.
 
     Example:
         >>> diagnose([], history=[{"epoch": 0.0, "train/loss": float("nan")}])[0]["title"]
@@ -50,7 +61,7 @@ def diagnose(
             continue
         found += _entropy(factor, history)
         if reads_input:
-            found += _heed(factor)
+            found += _heed(factor, is_fit=is_fit)
     return sorted(found, key=lambda warning: warning["level"] != "serious")
 
 
@@ -72,7 +83,7 @@ def _entropy(factor: ObservedFactor, history: History) -> Iterator[PageWarning]:
 
 def _collapse(factor: ObservedFactor, mean: float, band: Band) -> PageWarning:
     words = f"The mean entropy is {mean:.2f} nats: {_extent(factor, mean)}."
-    title = f"{factor.name}: collapsed"
+    title = f"{spoken(factor.name)}: collapsed"
     if mean >= band[0] - SLACK:
         return {
             "title": title,
@@ -94,7 +105,7 @@ def _collapse(factor: ObservedFactor, mean: float, band: Band) -> PageWarning:
 def _saturation(factor: ObservedFactor, mean: float, band: Band) -> PageWarning:
     meant = mean <= band[1] + SLACK
     return {
-        "title": f"{factor.name}: saturated",
+        "title": f"{spoken(factor.name)}: saturated",
         "words": f"The mean entropy is {mean:.2f} of {factor.max_entropy:.2f} nats: nearly "
         "everything is allowed for every input. "
         + ("The band allows that." if meant else f"The band is {_nats(band)}."),
@@ -107,7 +118,7 @@ def _saturation(factor: ObservedFactor, mean: float, band: Band) -> PageWarning:
 def _missed_band(factor: ObservedFactor, epochs: Sequence[float], band: Band) -> PageWarning:
     above = epochs[-1] > band[1]
     return {
-        "title": f"{factor.name}: the band was never reached",
+        "title": f"{spoken(factor.name)}: the band was never reached",
         "words": f"In none of {len(epochs)} epochs was the entropy in {_nats(band)}; it ended "
         f"{'above' if above else 'below'} it, at {epochs[-1]:.2f}.",
         "advice": "Train longer, raise --phi-learning-rate, or begin with a "
@@ -146,45 +157,58 @@ def _extent(factor: ObservedFactor, entropy: float) -> str:
     return f"{_relative_width(factor, entropy):.1%} of each range is left"
 
 
-def _heed(factor: ObservedFactor) -> Iterator[PageWarning]:
+def _heed(factor: ObservedFactor, *, is_fit: bool) -> Iterator[PageWarning]:
     """Does φ heed its input?"""
-    if len(factor.theta[0]) < 2 or not factor.max_entropy:
+    if len(factor.theta[0]) < 2 or factor.max_entropy is None:
         return
     if factor.probs is not None:
         told = float(mutual_information(factor.probs))
         if told >= TOLD_APART * factor.max_entropy:
             return
         seen = f"the mutual information between input and choice is {told:.3f} nats"
-    elif factor.low is not None and factor.high is not None:
-        width = float((factor.high - factor.low).mean())
-        spread = float((_deviation(factor.low) + _deviation(factor.high)) / 2)
-        if spread >= SPREAD * width:
+    elif isinstance(factor.space, Interval) and factor.low is not None:
+        seen = _like_ranges(factor, factor.space)
+        if not seen:
             return
-        seen = f"the ends of the range differ by {spread:.2g} between inputs, its width is "
-        seen += f"{width:.2g}"
     else:
         return
     yield {
-        "title": f"{factor.name}: φ ignores its input",
+        "title": f"{spoken(factor.name)}: φ ignores its input",
         "words": f"All inputs get nearly the same distribution: {seen}.",
-        "advice": "Train longer or with a higher --phi-learning-rate; lower the noise of the "
-        "gradient (--baseline critic, or --n-samples 2 with --baseline rloo); give φ more "
-        "capacity (--phi-width 2). If inputs do not differ in what is safe for them, one "
-        "distribution for all is right.",
+        "advice": (FIT_ADVICE if is_fit else TRAIN_ADVICE)
+        + " If inputs do not differ in what is safe for them, one distribution for all is right.",
         "level": "hint",
     }
 
 
-def _deviation(ends: Tensor) -> Tensor:
-    return ends.std(dim=0, correction=0).mean()
+def _like_ranges(factor: ObservedFactor, space: Interval) -> str:
+    """How little the ranges of inputs differ; nothing if those of some parameter do."""
+    assert factor.low is not None  # noqa: S101  # both ends or none
+    assert factor.high is not None  # noqa: S101
+    width = (factor.high - factor.low).mean(dim=0)
+    ends = torch.stack([factor.low, factor.high])
+    spread = ends.std(dim=1, correction=0).mean(dim=0)
+    told = []
+    for i, parameter in enumerate(space.parameters):
+        if not parameter.learned:
+            continue
+        if spread[i] >= SPREAD * width[i]:
+            return ""
+        unit = replace(unit_of(parameter), signed=False)
+        told.append(
+            f"the ends of {spoken(parameter.name)} differ by {unit.write(float(spread[i]))}, its "
+            f"width is {unit.write(float(width[i]))}"
+        )
+    return "; ".join(told)
 
 
 def _losses(history: History) -> Iterator[PageWarning]:
-    bad = [row["epoch"] for row in history if not isfinite(row.get("train/loss", 0.0))]
+    losses = [row.get("train/loss", 0.0) for row in history]
+    bad = [epoch for epoch, loss in enumerate(losses, start=1) if not isfinite(loss)]
     if bad:
         yield {
             "title": "The loss was not a number",
-            "words": f"The training loss of epoch {int(bad[0]) + 1} is not finite.",
+            "words": f"The training loss of epoch {bad[0]} is not finite.",
             "advice": "Lower --learning-rate, or bound the gradient with --clip 1.",
             "level": "serious",
         }
@@ -203,8 +227,9 @@ def _scores(scores: Mapping[str, Any]) -> Iterator[PageWarning]:
             "DATA.",
             "level": "hint",
         }
-    error = sqrt(accuracy * (1 - accuracy) / n)
-    if "top1" in augmented and augmented["top1"] < accuracy - 2 * error:
+    fewer = accuracy - augmented.get("top1", accuracy)
+    shares = (accuracy, accuracy - fewer)
+    if fewer > 2 * sqrt(sum(share * (1 - share) for share in shares) / n):
         yield {
             "title": "Views make predictions worse",
             "words": f"The accuracy is {accuracy:.1%} from the image and "

@@ -17,13 +17,13 @@ from instaaug.report.page.content import (
     RunInput,
 )
 from instaaug.report.page.observations import Observations
-from instaaug.report.units import choice_names, unit_of
+from instaaug.report.units import choice_names, spoken, unit_of
 from instaaug.spaces import Choices, Interval, Parameter
 
 __all__ = ["class_entropies", "curves_of", "factors_of", "inputs_of"]
 
 N_CLASSES = 6  # whose probabilities are shown
-DIGITS = 4  # of entropies and losses
+DIGITS = 6  # of entropies and losses
 PLACES = 3  # of coordinates
 LOSSES = {"training": "train/loss", "validation": "validation/nll"}
 SCORES = {
@@ -43,7 +43,7 @@ def _factor(factor: ObservedFactor) -> Factor:
     ranges = space.parameters if isinstance(space, Interval) else ()
     table = [] if factor.table is None else factor.table.tolist()
     return {
-        "name": factor.name,
+        "name": spoken(factor.name),
         "kind": "ranges" if ranges else "choices" if isinstance(space, Choices) else "boxes",
         "max_entropy": _number(factor.max_entropy) or 0.0,
         "band": None if factor.band is None else [round(end, DIGITS) for end in factor.band],
@@ -66,20 +66,17 @@ def _parameter(parameter: Parameter) -> ParameterRange:
     }
 
 
-def inputs_of(
-    seen: Observations, strips: Sequence[str], *, classes: Sequence[str]
-) -> list[RunInput]:
-    """What the run makes of each input.
+def inputs_of(seen: Observations, *, classes: Sequence[str]) -> list[RunInput]:
+    """What the run makes of each input; the pictures of its views are still to come.
 
     Arguments:
         seen: All that was seen.
-        strips: The first views of each input, as an address that holds a picture.
         classes: Names; none for a regression.
     """
-    return [_input(seen, i, strip, is_class=bool(classes)) for i, strip in enumerate(strips)]
+    return [_input(seen, i, is_class=bool(classes)) for i in range(len(seen.pictures))]
 
 
-def _input(seen: Observations, i: int, strip: str, *, is_class: bool) -> RunInput:
+def _input(seen: Observations, i: int, *, is_class: bool) -> RunInput:
     merged, plain = seen.merged[:, i], seen.plain[i]
     shown = _likeliest(merged, plain) if is_class else []
     has_views = bool(len(merged))
@@ -91,7 +88,7 @@ def _input(seen: Observations, i: int, strip: str, *, is_class: bool) -> RunInpu
         "probs": [[] if f.probs is None else _parts(f.probs[i]) for f in seen.factors],
         "ranges": [_ranges(factor, i) for factor in seen.factors],
         "theta": [[_theta(f, view, i) for f in seen.factors] for view in range(len(merged))],
-        "strip": strip,
+        "strip": "",
         "classes": shown,
         "merged": [_shown(row, shown) for row in merged],
         "plain": _shown(plain, shown),
@@ -167,7 +164,7 @@ def curves_of(history: Sequence[Mapping[str, Any]]) -> Curves:
     curve = {name: [_number(row.get(name)) for row in history] for name in names}
 
     def group(start: str) -> dict[str, list[float | int | None]]:
-        found = {n.removeprefix(start): curve[n] for n in names if n.startswith(start)}
+        found = {spoken(n.removeprefix(start)): curve[n] for n in names if n.startswith(start)}
         return {
             name: values for name, values in found.items() if any(v is not None for v in values)
         }

@@ -1,6 +1,6 @@
 """What was trained, on what, and how good it is: the head of the page, from what is on disk."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,7 @@ from instaaug.report.page.content import ResultRow
 from instaaug.report.records.run_record import Part, RunRecord, Score, accuracy_of
 
 __all__ = [
+    "PARTS",
     "differing_settings",
     "facts_of",
     "headline_of",
@@ -40,6 +41,7 @@ MEASURES = {
     "mae": "mean absolute error",
 }
 METHODS = {"instaaug": "InstaAug", "random": "Random augmentation", "none": "No augmentation"}
+NARROW = "\u202f"  # the space before a percent sign, as the page writes it
 PARTS: tuple[Part, ...] = ("plain", "augmented")
 
 
@@ -94,7 +96,7 @@ def headline_of(record: RunRecord, rows: Sequence[ResultRow]) -> str:
     if main is None:
         return f"{what} on {data}."
     share = score_name(record) == MEASURES["top1"]
-    value = f"{main['value']:.1%}" if share else f"{main['value']:.3g}"
+    value = f"{100 * main['value']:.1f}{NARROW}%" if share else f"{main['value']:.3g}"
     return f"{what} on {data}: {score_name(record)} {value} from {main['name']}."
 
 
@@ -103,17 +105,25 @@ def result_rows(record: RunRecord) -> list[ResultRow]:
 
     Of a fit, these are the rows of ``instaaug tta eval`` if that was run.
     """
-    rows = record.scores.get("rows", [])
-    if record.kind == "tta" and isinstance(rows, list) and rows:
-        return list(_compared_rows(rows, record.scores.get("comparisons", [])))
+    if record.kind == "tta":
+        if rows := _scored(record.scores):
+            return list(_compared_rows(rows, record.scores.get("comparisons", [])))
+        rows = _scored(record.results)
+        most = max((row["views"] for row in rows), default=None)
+        return [_told(row, str(row["name"]), is_main=row["views"] == most) for row in rows]
     found = [accuracy_of(record, part) for part in PARTS]
     return [_row(score, is_main=score == found[-1] or not found[-1]) for score in found if score]
+
+
+def _scored(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Rows with an accuracy; a fit that held no image out has none."""
+    return [row for row in content.get("rows", []) if "accuracy" in row]
 
 
 def _row(score: Score, *, is_main: bool) -> ResultRow:
     low, high = score.interval or (None, None)
     return {
-        "name": "the image" if score.n_samples is None else f"{score.n_samples} views",
+        "name": "the image" if score.n_samples is None else _views(score.n_samples),
         "value": score.value,
         "low": low,
         "high": high,
@@ -123,20 +133,32 @@ def _row(score: Score, *, is_main: bool) -> ResultRow:
 
 
 def _compared_rows(rows: Sequence[Any], comparisons: Sequence[Any]) -> Iterator[ResultRow]:
+    """Learned views with their test; what counts is the most of them, not the best."""
     found = {(c["name"], c["views"]): c for c in comparisons}
-    learned = {name for name, _ in found}
-    best = max((row["accuracy"] for row in rows if row["name"] in learned), default=None)
+    learned = [row for row in rows if (row["name"], row["views"]) in found]
+    main = max(learned, key=lambda row: row["views"], default=None)
     for row in rows:
         rival = found.get((row["name"], row["views"]))
-        views = f"{row['views']:g} view{'' if row['views'] == 1 else 's'}"
-        yield {
-            "name": f"{row['name']}, {views}",
-            "value": float(row["accuracy"]),
-            "low": row.get("low"),
-            "high": row.get("high"),
-            "is_main": row["name"] in learned and row["accuracy"] == best,
-            "note": f"p = {rival['p_value']:.2g} against {rival['best']}" if rival else "",
-        }
+        note = ""
+        if rival is not None:
+            points = 100 * rival["difference"]
+            note = f"{points:+.1f} points against {rival['best']}, p = {rival['p_value']:.2g}"
+        yield _told(row, f"{row['name']}, {_views(row['views'])}", is_main=row is main, note=note)
+
+
+def _views(n: float | int) -> str:
+    return f"{n:g} view{'' if n == 1 else 's'}"
+
+
+def _told(row: Mapping[str, Any], name: str, *, is_main: bool, note: str = "") -> ResultRow:
+    return {
+        "name": name,
+        "value": float(row["accuracy"]),
+        "low": row.get("low"),
+        "high": row.get("high"),
+        "is_main": is_main,
+        "note": note,
+    }
 
 
 def short_names(paths: Sequence[str | Path]) -> list[str]:

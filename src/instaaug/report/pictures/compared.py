@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import torch
+from torch import Tensor
 
 from instaaug.augmentation.observed import Observed
 from instaaug.errors import ArgumentError
@@ -11,6 +12,7 @@ from instaaug.shapes import Images
 __all__ = ["check_same_images"]
 
 MOST_METHODS = 3
+ROUNDING = 1 / 512  # half a step of 8-bit pixels, for images were normalized and back
 
 
 def check_same_images(groups: Mapping[str, Observed]) -> Images:
@@ -21,9 +23,13 @@ def check_same_images(groups: Mapping[str, Observed]) -> Images:
             "figures."
         )
     first, *others = groups.values()
-    if not all(torch.equal(first.images, other.images) for other in others):
+    if not all(_is_same(first.images, other.images) for other in others):
         raise ArgumentError(
             "`groups` must hold what methods make of the same images: got different ones. "
             "Observe each method with one batch."
         )
     return first.images
+
+
+def _is_same(one: Images, other: Tensor) -> bool:
+    return one.shape == other.shape and torch.allclose(one, other, rtol=0, atol=ROUNDING)

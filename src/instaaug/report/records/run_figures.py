@@ -17,7 +17,8 @@ from instaaug.report.records.run_record import RunRecord, accuracy_of
 from instaaug.report.records.sweeps import (
     band_sweep_bars,
     leaderboard_rows,
-    percent_scores,
+    reference_scores,
+    tuned_scores,
     weight_sweep_points,
 )
 
@@ -56,7 +57,7 @@ def own_figures(record: RunRecord, bands: Bands) -> Iterator[NamedFigure]:
         record: The run.
         bands: By factor, the band of its entropy in nats.
     """
-    if record.history:
+    with suppress(ArgumentError):  # there is nothing finite to draw
         yield NamedFigure(
             "training_curves",
             "Training",
@@ -100,11 +101,14 @@ def _leaderboard(records: Sequence[RunRecord]) -> NamedFigure | None:
     if len(rows) < 2:
         return None
     scores = [score for record in records if (score := accuracy_of(record)) is not None]
+    if len({score.n for score in scores}) > 1:
+        return None  # they were scored on different images
     is_share = scores[0].measure == "top1"
     return NamedFigure(
         "leaderboard",
         "Leaderboard",
-        "Every run, or group of seeds, with its 95 % interval; the best first.",
+        "Every run, or group of seeds, the best first"
+        + ("; lines are 95 % intervals." if is_share else "."),
         draw_leaderboard(
             rows,
             measure="accuracy (%)" if is_share else scores[0].measure,
@@ -122,7 +126,9 @@ def _weight_sweep(records: Sequence[RunRecord]) -> NamedFigure | None:
         "Fixed λ",
         "Accuracy with a fixed weight of the entropy, beside the one that tunes itself.",
         draw_weight_sweep(
-            points, tuned=_scores_of(records, "instaaug"), none=_scores_of(records, "none")
+            points,
+            tuned=tuned_scores(records) or None,
+            none=reference_scores(records, "none") or None,
         ),
     )
 
@@ -131,24 +137,13 @@ def _band_sweep(records: Sequence[RunRecord]) -> NamedFigure | None:
     bars = band_sweep_bars(records)
     if len(bars) < 2:
         return None
-    others = {"random": _scores_of(records, "random"), "none": _scores_of(records, "none")}
+    others = {name: reference_scores(records, name) for name in ("random", "none")}
     return NamedFigure(
         "band_sweep",
         "Entropy bands",
         "Accuracy by the band that the entropy is held in.",
         draw_band_sweep(bars, references={name: s for name, s in others.items() if s}),
     )
-
-
-def _scores_of(records: Sequence[RunRecord], method: str) -> list[float] | None:
-    """Accuracies in percent of a method with a λ that is not fixed."""
-    chosen = [
-        record
-        for record in records
-        if record.config.get("method") == method
-        and (method != "instaaug" or record.config.get("rule") != "fixed")
-    ]
-    return percent_scores(chosen) or None
 
 
 def _shift_scatter(records: Sequence[RunRecord]) -> NamedFigure | None:
@@ -159,21 +154,21 @@ def _shift_scatter(records: Sequence[RunRecord]) -> NamedFigure | None:
     return NamedFigure(
         "shift_scatter",
         "In and out of distribution",
-        "Accuracy on images like those of training, and on others.",
+        "Accuracy, from images as they are, on those like in training and on others.",
         draw_shift_scatter(points, links=["strength"] if has_settings else []),
     )
 
 
 def _shift_point(record: RunRecord) -> ShiftPoint | None:
     """Both accuracies of a run: trained under some lights and tested under others, or told so."""
-    test = accuracy_of(record)
+    test = accuracy_of(record, "plain")
     if test is None or test.measure != "top1":
         return None
     inside: float | None = test.value
     outside: float | None = None
     file = record.path / SHIFTED
     if file.is_file():
-        shifted = accuracy_of(replace(record, results={"test": read_json(file)}))
+        shifted = accuracy_of(replace(record, results={"test": read_json(file)}), "plain")
         outside = None if shifted is None else shifted.value
     elif record.config.get("lights"):
         known = [row["validation/top1"] for row in record.history if "validation/top1" in row]

@@ -41,8 +41,8 @@ class RunRecord:
 
     @property
     def name(self) -> str:
-        """The name of the folder."""
-        return self.path.name
+        """The name of the folder, with what is no text made visible."""
+        return self.path.name.encode("utf-8", "replace").decode()
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,7 @@ def read_record(path: str | Path) -> RunRecord:
     config = read_yaml(folder / "config.yaml")
     kind = _kind(folder, config)
     results, scores = (_json_if_any(folder / name) for name in ("results.json", "eval.json"))
+    _check_rows(folder / "eval.json", scores)
     metrics = folder / "metrics.csv"
     return RunRecord(
         path=folder,
@@ -153,6 +154,27 @@ def _kind(folder: Path, config: dict[str, Any]) -> Kind:
 
 def _json_if_any(path: Path) -> dict[str, Any]:
     return read_json(path) if path.exists() else {}
+
+
+def _check_rows(file: Path, scores: dict[str, Any]) -> None:
+    """Raise unless every row and comparison has the names and numbers that are read from it."""
+    needed = {
+        "rows": ("views", "accuracy"),
+        "comparisons": ("views", "difference", "p_value"),
+    }
+    for part, numbers in needed.items():
+        rows = scores.get(part, [])
+        if not isinstance(rows, list) or not all(_is_row(row, numbers) for row in rows):
+            raise DataError(
+                f"{str(file)!r} must be as `instaaug tta eval` wrote it: its {part} are not. Run "
+                "that again, or remove the file."
+            )
+
+
+def _is_row(row: Any, numbers: tuple[str, ...]) -> bool:
+    if not isinstance(row, dict) or not isinstance(row.get("name"), str):
+        return False
+    return all(_is_finite(row.get(name)) for name in numbers)
 
 
 def _bands(folder: Path, results: dict[str, Any]) -> dict[str, tuple[float, float]]:

@@ -10,7 +10,14 @@ from instaaug.report.charts.over_seeds import mean_and_error, seed_interval
 from instaaug.report.charts.weight_sweep import WeightPoint
 from instaaug.report.records.run_record import Part, RunRecord, Score, accuracy_of
 
-__all__ = ["band_sweep_bars", "leaderboard_rows", "percent_scores", "weight_sweep_points"]
+__all__ = [
+    "band_sweep_bars",
+    "leaderboard_rows",
+    "percent_scores",
+    "reference_scores",
+    "tuned_scores",
+    "weight_sweep_points",
+]
 
 MACHINE = frozenset(
     {
@@ -19,6 +26,18 @@ MACHINE = frozenset(
     }
 )  # fmt: skip
 """Settings in which runs may differ and still count as repetitions of each other."""
+
+AUGMENTATION = frozenset(
+    {
+        "method", "transforms", "diversity", "entropy", "grid", "max_outside", "conditioning",
+        "network", "phi_width", "estimator", "baseline", "rule", "weight", "strength", "sizes",
+        "padding", "n_samples", "phi_optimizer", "phi_learning_rate", "phi_schedule",
+        "pretrain_epochs", "phi_rest_epochs", "test_samples", "merge", "select",
+    }
+)  # fmt: skip
+"""Settings in which different methods may differ and still be compared."""
+
+SAME_IMAGES = ("data", "lights", "test_fraction", "split", "path_column", "target_column")
 
 Key = tuple[tuple[str, str], ...]
 
@@ -31,6 +50,35 @@ def percent_scores(records: Sequence[RunRecord], *, part: Part | None = None) ->
         part: Without or with test-time augmentation; if absent, with it where there is one.
     """
     return [100 * score.value for _, score in _scored(records, part, measure="top1")]
+
+
+def tuned_scores(records: Sequence[RunRecord]) -> list[float]:
+    """Accuracies in percent with the λ that tunes itself, of runs that are else like the fixed.
+
+    None if those runs differ among themselves in more than their seed.
+    """
+    fixed, tuned = (
+        [r for r in records if _is_learned(r) and (r.config.get("rule") == "fixed") is is_fixed]
+        for is_fixed in (True, False)
+    )
+    return _alike_scores(tuned, fixed, but=("rule", "weight"))
+
+
+def reference_scores(records: Sequence[RunRecord], method: str) -> list[float]:
+    """Accuracies in percent of another method, of runs that train the model as the learned ones.
+
+    None if those runs differ among themselves in more than their seed.
+    """
+    others = [record for record in records if record.config.get("method") == method]
+    return _alike_scores(others, [r for r in records if _is_learned(r)], but=sorted(AUGMENTATION))
+
+
+def _alike_scores(
+    records: Sequence[RunRecord], like: Sequence[RunRecord], *, but: Sequence[str]
+) -> list[float]:
+    wanted = {_settings(record, but=but) for record in like}
+    chosen = [record for record in records if _settings(record, but=but) in wanted]
+    return percent_scores(chosen) if len({_settings(record) for record in chosen}) == 1 else []
 
 
 def weight_sweep_points(
@@ -92,10 +140,11 @@ def leaderboard_rows(
         ArgumentError: If the runs are of different data, or scored in different ways.
     """
     found = _scored(records, part)
-    for what, values in (
-        ("data", {str(record.config.get("data")) for record, _ in found}),
-        ("scores", {score.measure for _, score in found}),
-    ):
+    compared: dict[str, set[str]] = {
+        name: {str(record.config.get(name)) for record, _ in found} for name in SAME_IMAGES
+    }
+    compared["scores"] = {score.measure for _, score in found}
+    for what, values in compared.items():
         if len(values) > 1:
             raise ArgumentError(
                 f"`records` must be comparable: got the {what} {', '.join(sorted(values))}. Make "

@@ -45,7 +45,12 @@ function galleryControls(content, wanted, change) {
   const run = select(
     "By run",
     runs,
-    (i) => (change({ run: Number(i) }), fillOrders(), change({})),
+    (i) => {
+      wanted.run = Number(i);
+      fillOrders(); // what the last run was sorted by, this one may not have
+      change({});
+      showDirection();
+    },
     { id: "by-run" },
   );
   const classes = classOptions(content);
@@ -56,7 +61,8 @@ function galleryControls(content, wanted, change) {
     { id: "class" },
   );
   const shown = Object.entries(SHOWN).map(([key, [label]]) => [key, label]);
-  const showField = select("Prediction", shown, (show) => change({ show }), { id: "show" });
+  const outcome = `Prediction${allViews(content)}`;
+  const showField = select(outcome, shown, (show) => change({ show }), { id: "show" });
   const search = el("input", {
     type: "search",
     id: "search",
@@ -95,4 +101,10 @@ function classOptions(content) {
   return present
     .map((index) => [String(index), className(content, index)])
     .sort((a, b) => collator.compare(a[1], b[1]));
+}
+
+/** From how many views predictions are right or wrong. */
+function allViews(content) {
+  const counts = [...new Set(content.runs.map((run) => run.n_views).filter((n) => n > 0))];
+  return counts.length === 1 ? `, ${plural(counts[0], "view")}` : "";
 }

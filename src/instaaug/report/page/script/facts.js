@@ -1,6 +1,6 @@
 // What follows from the content: names of classes, predictions, who is right.
 
-const WHOLE = 10000; // what probabilities are parts of
+const WHOLE = 1000000; // what probabilities are parts of
 
 function className(content, index) {
   return content.classes[index] ?? `class ${index}`;

@@ -64,9 +64,15 @@ function gallery(content, open) {
 
 function galleryLead(content) {
   const n = content.inputs.length;
+  const which = severalRuns(content)
+    ? `test image${content.n_test === 1 ? "" : "s"} that all runs have in common`
+    : "test images";
   const part =
-    content.n_test > n ? `${number(n)} of the ${number(content.n_test)} test images. ` : "";
-  return `${part}Open one to see its own distribution.`;
+    content.n_test > n || severalRuns(content)
+      ? `${number(n)} of the ${number(content.n_test)} ${which}. `
+      : "";
+  const what = mostViews(content) ? "its own distribution" : "what the model says of it";
+  return `${part}Open one to see ${what}.`;
 }
 
 function galleryCard(content, input, i, open) {

@@ -7,7 +7,8 @@ function strip(run, one, spotlight) {
   const plain = () => {
     const rest = shown > count ? ` Pictures are kept of the first ${number(count)}.` : "";
     const dimmed = shown < count ? `; views beyond the first ${number(shown)} are dimmed` : "";
-    caption.textContent = `What the model sees${dimmed}.${rest}`;
+    const once = one.probs.some((probs) => probs.length) ? " No box is drawn twice." : "";
+    caption.textContent = `What the model sees${dimmed}.${rest}${once}`;
   };
   const buttons = Array.from({ length: count }, (_, view) => {
     const button = el(

@@ -34,8 +34,15 @@ function warningCard(content, warning) {
       el("h3", {}, el("bdi", {}, warning.title)),
       el("p", {}, el("bdi", {}, warning.words)),
       warning.advice
-        ? el("p", {}, el("strong", {}, "Try: "), el("bdi", {}, warning.advice))
+        ? el("p", {}, el("strong", {}, "Try: "), el("bdi", {}, ...withOptions(warning.advice)))
         : null,
     ),
   );
+}
+
+/** Text in which options of the command line, such as --phi-width, are not broken. */
+function withOptions(text) {
+  return text
+    .split(/(--[a-z][a-z-]*)/)
+    .map((part, k) => (k % 2 ? el("code", { class: "option" }, part) : part));
 }
