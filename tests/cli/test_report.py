@@ -208,6 +208,15 @@ def test_inspect_draws_images_that_the_run_has_never_seen(
         assert picture.width > 500
 
 
+def test_a_run_without_augmentation_has_nothing_to_inspect(
+    instaaug: CommandLine, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INSTAAUG_CACHE", str(shop / "cache"))
+    assert instaaug("train", shop / "pets", "--method", "none", "--out", "none", *QUICK).code == 0
+    picture = next((shop / "pets" / "cat").iterdir())
+    assert "leaves them as they are" in instaaug.error("inspect", "none", picture)
+
+
 def test_many_images_fill_several_pictures(
     instaaug: CommandLine, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,7 +70,7 @@ def test_two_processes_agree_in_every_step_and_write_one_result(tmp_path: Path) 
     assert (results["n_train"], results["n_test"], results["steps"]) == (45, 12, 6)
     assert len((run / "metrics.csv").read_text().splitlines()) == 1 + 2  # a row per epoch
     assert output.count("Training instaaug on a.npz") == 1
-    assert output.count("Predict with") == 1
+    assert output.count("Explore what was learned") == 1
 
 
 @pytest.mark.slow

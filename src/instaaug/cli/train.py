@@ -90,5 +90,6 @@ def _print_end(console: Console, folder: Path, results: dict[str, Any]) -> None:
     print_words(
         console,
         f"Look at {folder / 'samples.png'}; all numbers are in {folder / 'results.json'}.\n"
-        f"Predict with `instaaug predict {typed(folder)} IMAGES`.",
+        f"Explore what was learned with `instaaug report {typed(folder)}`, predict with `instaaug "
+        f"predict {typed(folder)} IMAGES`.",
     )

@@ -32,6 +32,11 @@ def inspect_files(
         raise ArgumentError(f"`n_samples` must be at least 1: got {n_samples}.")
     files = image_paths(images)
     subject = find_subject(path)
+    if subject.n_views == 0:
+        raise ArgumentError(
+            f"`run` must augment images: that in {str(path)!r} leaves them as they are. Name one "
+            "with --method instaaug or random."
+        )
     target = Path(path) / "report" / "inspect.png" if out is None else Path(out)
     written = []
     for part, file in zip(_parts(files), _numbered(target, len(files)), strict=False):

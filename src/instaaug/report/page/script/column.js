@@ -55,17 +55,19 @@ function runColumn(content, runIndex, i, pick) {
 function createSpotlight() {
   const followers = [];
   const frames = [];
+  const keepers = [];
   let pinned = null;
   const tell = (view) => followers.forEach((follow) => follow(view));
   return {
     follow: (follower) => followers.push(follower),
+    onPin: (keeper) => keepers.push(keeper),
     onFrame: (follower) => frames.push(follower),
     frame: (box) => frames.forEach((follow) => follow(box)),
     point: (view) => tell(view ?? pinned),
     pin: (view) => {
       pinned = pinned === view ? null : view;
       tell(pinned);
-      return pinned !== null;
+      keepers.forEach((keep) => keep(pinned));
     },
   };
 }

@@ -139,7 +139,6 @@ function moveFocus(event, grid) {
   const next = buttons[at + (step ?? 0)];
   if (step === undefined || !next) return;
   event.preventDefault();
-  buttons[at].setAttribute("tabindex", "-1");
-  next.setAttribute("tabindex", "0");
+  buttons.forEach((button) => button.setAttribute("tabindex", button === next ? "0" : "-1"));
   next.focus();
 }

@@ -23,12 +23,7 @@ function strip(run, one, spotlight) {
           pointerleave: () => spotlight.point(null),
           focus: () => spotlight.point(view),
           blur: () => spotlight.point(null),
-          click: () => {
-            const pinned = spotlight.pin(view);
-            buttons.forEach((other, k) =>
-              other.setAttribute("aria-pressed", String(pinned && k === view)),
-            );
-          },
+          click: () => spotlight.pin(view),
         },
       },
       cutImage(one.strip, run.n_strip, view),
@@ -36,6 +31,9 @@ function strip(run, one, spotlight) {
     );
     return button;
   });
+  spotlight.onPin((view) =>
+    buttons.forEach((button, k) => button.setAttribute("aria-pressed", String(k === view))),
+  );
   spotlight.follow((view) => {
     buttons.forEach((button, k) => button.classList.toggle("hot", k === view));
     if (view === null) plain();
