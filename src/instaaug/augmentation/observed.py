@@ -34,7 +34,7 @@ class ObservedFactor:
         theta: What was drawn for each of n views of B inputs, ``(n, B, D)``.
         entropy: Of the learned distribution, in nats, ``(B,)``; None where nothing is learned.
         max_entropy: What it can be at most.
-        band: H_min and H_max.
+        band: H_min and H_max; None where nothing holds the entropy in it.
         table: The K rows that a finite factor chooses from, ``(K, D)``.
         probs: How probable each of them is, ``(B, K)``.
         low: Lower ends of the ranges of other factors, learned or set by hand, ``(B, D)``.
@@ -175,7 +175,7 @@ def _factors(
                 space,
                 part,
                 max_entropy=most[name],
-                band=augmenter.limits[name],
+                band=None if augmenter.settings.rule == "fixed" else augmenter.limits[name],
             ),
             joint[name],
         )

@@ -79,11 +79,14 @@ def _observed(
     aug = subject.augmenter
     by_class = isinstance(aug, InstaAug) and aug.settings.conditioning == "class"
     known = targets.to(subject.device) if by_class and targets is not None else None
-    return observe(
+    seen = observe(
         subject.augmenter, x, n, n_rendered=n_rendered, model=subject.model,
         output=subject.merging.output, select=subject.select, replace_drawn=again,
         mean=subject.mean, std=subject.std, generator=generator, targets=known,
     )  # fmt: skip
+    if not subject.ranks_views:
+        return seen
+    return replace(seen, factors=tuple(replace(f, entropy=None, band=None) for f in seen.factors))
 
 
 def _batch(

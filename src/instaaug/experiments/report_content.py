@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from torch import Tensor
@@ -92,11 +91,6 @@ def _target(images: LabeledImages, i: int) -> int | list[float]:
 
 def _run(column: Column, differing: Sequence[str]) -> Run:
     record, seen, classes = column.record, column.seen, column.subject.classes
-    if record.kind == "tta" or record.config.get("rule") == "fixed":  # no band holds the entropy
-        seen = replace(seen, factors=tuple(replace(f, band=None) for f in seen.factors))
-    shown = seen
-    if _only_ranks(record):
-        shown = replace(seen, factors=tuple(replace(f, entropy=None) for f in seen.factors))
     aug = column.subject.augmenter
     rows = result_rows(record)
     return {
@@ -116,12 +110,12 @@ def _run(column: Column, differing: Sequence[str]) -> Run:
             is_fit=record.kind == "tta",
         ),
         "curves": curves_of(record.history),
-        "factors": factors_of(shown),
-        "class_entropy": class_entropies(shown, column.images.targets, classes),
+        "factors": factors_of(seen),
+        "class_entropy": class_entropies(seen, column.images.targets, classes),
         "n_strip": len(seen.views),
         "n_views": len(seen.merged),
         "keeps_original": seen.keeps_original,
-        "inputs": inputs_of(shown, classes=classes),
+        "inputs": inputs_of(seen, classes=classes),
     }
 
 
@@ -160,12 +154,6 @@ def _right(column: Column) -> Tensor:
     n = min(len(seen.merged), (score and score.n_samples) or 0)
     last = seen.merged[n - 1] if n else seen.plain
     return last.argmax(dim=1) == column.images.targets
-
-
-def _only_ranks(record: RunRecord) -> bool:
-    """Whether φ was taught an order of views, which makes its entropy mean nothing."""
-    by_order = record.config.get("objective") in ("auto", "views", "ensemble")
-    return record.kind == "tta" and by_order and record.results.get("n_views") is not None
 
 
 def _command(record: RunRecord) -> str:

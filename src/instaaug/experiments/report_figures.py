@@ -45,8 +45,6 @@ FIGURES = (
 def draw_figures(column: Column) -> list[NamedFigure]:
     """Figures of one run."""
     bands = {f.name: f.band for f in column.seen.factors if f.band is not None}
-    if column.record.kind == "tta":  # nothing holds the entropy there
-        bands = {}
     return [*own_figures(column.record, bands), *_inputs(column), *_lights(column)]
 
 

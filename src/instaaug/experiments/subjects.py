@@ -16,10 +16,10 @@ from instaaug.experiments.frozen_evaluation import own_splits
 from instaaug.experiments.frozen_run import FrozenRun
 from instaaug.experiments.inference import run_device
 from instaaug.experiments.run_directory import RunDirectory
-from instaaug.experiments.run_files import read_yaml
 from instaaug.experiments.training import load_splits
 from instaaug.frozen.all_views import all_views, can_tabulate
 from instaaug.methods import NoAugmentation
+from instaaug.report.records.run_record import kind_of
 
 __all__ = ["Subject", "find_subject"]
 
@@ -45,6 +45,7 @@ class Subject:
         select: How views are chosen.
         n_views: How many views there can be; none for a run without augmentation.
         test_views: How many its result is from.
+        ranks_views: Whether φ was taught an order of views, which makes its entropy mean nothing.
         seed: Decides the draws.
         test_images: Loads the images that the run has not learned from.
     """
@@ -63,19 +64,14 @@ class Subject:
     select: Select
     n_views: int | None
     test_views: int
+    ranks_views: bool
     seed: int
     test_images: Callable[[OnProgress | None], LabeledImages]
 
 
 def find_subject(path: str | Path) -> Subject:
     """The run in a folder, whether ``instaaug train`` or ``instaaug tta fit`` made it."""
-    file = Path(path) / "config.yaml"
-    if not file.is_file():
-        raise FileNotFoundError(
-            f"There is no run in {str(path)!r}: it has no config.yaml. `instaaug train` and "
-            "`instaaug tta fit` make one."
-        )
-    return _trained(Path(path)) if "epochs" in read_yaml(file) else _fitted(Path(path))
+    return _trained(Path(path)) if kind_of(Path(path)) == "train" else _fitted(Path(path))
 
 
 def _trained(path: Path) -> Subject:
@@ -104,6 +100,7 @@ def _trained(path: Path) -> Subject:
         select=config.select,
         n_views=0 if isinstance(task.augmenter, NoAugmentation) else None,
         test_views=config.test_samples,
+        ranks_views=False,
         seed=config.seed,
         test_images=test_images,
     )
@@ -124,6 +121,7 @@ def _fitted(path: Path) -> Subject:
     run = FrozenRun(path)
     fitted = run.load()
     facts, aug = fitted.facts, fitted.aug
+    can_list = can_tabulate(aug)
 
     def test_images(on_decode: OnProgress | None) -> LabeledImages:
         images = own_splits(run, fitted, on_decode).test
@@ -147,8 +145,9 @@ def _fitted(path: Path) -> Subject:
         std=fitted.model.std,
         merging=Merging(output=fitted.model.output),
         select=aug.select,
-        n_views=len(all_views(aug)) if can_tabulate(aug) else None,
+        n_views=len(all_views(aug)) if can_list else None,
         test_views=max(fitted.config.n_views),
+        ranks_views=can_list and fitted.config.objective != "single",
         seed=fitted.config.seed,
         test_images=test_images,
     )

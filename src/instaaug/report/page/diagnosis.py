@@ -57,8 +57,6 @@ def diagnose(
     """
     found = [*_losses(history), *_scores(scores or {})]
     for factor in factors:
-        if factor.entropy is None:
-            continue
         found += _entropy(factor, history)
         if reads_input:
             found += _heed(factor, is_fit=is_fit)
@@ -66,8 +64,7 @@ def diagnose(
 
 
 def _entropy(factor: ObservedFactor, history: History) -> Iterator[PageWarning]:
-    assert factor.entropy is not None  # noqa: S101  # the caller looked
-    if factor.band is None or factor.max_entropy is None:
+    if factor.entropy is None or factor.band is None or factor.max_entropy is None:
         return
     mean = float(factor.entropy.mean())
     if _is_collapsed(factor, mean):

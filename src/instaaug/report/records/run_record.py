@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeGuard
 from instaaug.errors import DataError
 from instaaug.report.records.record_files import read_csv, read_json, read_yaml
 
-__all__ = ["Kind", "Part", "RunRecord", "Score", "accuracy_of", "read_record"]
+__all__ = ["Kind", "Part", "RunRecord", "Score", "accuracy_of", "kind_of", "read_record"]
 
 Kind = Literal["train", "tta"]
 Part = Literal["plain", "augmented"]
@@ -77,12 +77,7 @@ def read_record(path: str | Path) -> RunRecord:
         DataError: If a file is not as a run writes it.
     """
     folder = Path(path).resolve()
-    if not (folder / "config.yaml").exists():
-        raise FileNotFoundError(
-            f"There is no run in {str(folder)!r}: it has no config.yaml. `instaaug train` and "
-            "`instaaug tta fit` make one."
-        )
-    config = read_yaml(folder / "config.yaml")
+    config = _read_config(folder)
     kind = _kind(folder, config)
     results, scores = (_json_if_any(folder / name) for name in ("results.json", "eval.json"))
     _check_rows(folder / "eval.json", scores)
@@ -96,6 +91,20 @@ def read_record(path: str | Path) -> RunRecord:
         scores=scores,
         bands=_bands(folder, results),
     )
+
+
+def kind_of(folder: Path) -> Kind:
+    """Which command has made a run; raises as :func:`read_record` does."""
+    return _kind(folder, _read_config(folder))
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    if not (folder / "config.yaml").exists():
+        raise FileNotFoundError(
+            f"There is no run in {str(folder)!r}: it has no config.yaml. `instaaug train` and "
+            "`instaaug tta fit` make one."
+        )
+    return read_yaml(folder / "config.yaml")
 
 
 def accuracy_of(record: RunRecord, part: Part | None = None) -> Score | None:
