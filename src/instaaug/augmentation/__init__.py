@@ -3,6 +3,15 @@
 from instaaug.augmentation.at_test_time import TestTimeAugmentation
 from instaaug.augmentation.augmenter import Augmenter
 from instaaug.augmentation.batch import AugmentedBatch
+from instaaug.augmentation.held_out import HeldOutBatch, HeldOutLearner, LossesOf
 from instaaug.augmentation.instaaug import InstaAug
 
-__all__ = ["AugmentedBatch", "Augmenter", "InstaAug", "TestTimeAugmentation"]
+__all__ = [
+    "AugmentedBatch",
+    "Augmenter",
+    "HeldOutBatch",
+    "HeldOutLearner",
+    "InstaAug",
+    "LossesOf",
+    "TestTimeAugmentation",
+]

@@ -31,6 +31,9 @@ class Augmenter(nn.Module, ABC):
     select: Select = "sample"
     """How views are chosen at test time unless :meth:`wrap` is told otherwise."""
 
+    averages_views: bool = True
+    """Whether its authors test it on the average of several views, not on each input as it is."""
+
     @abstractmethod
     @override
     def forward(
@@ -101,6 +104,16 @@ class Augmenter(nn.Module, ABC):
     @abstractmethod
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
         """The input that each row of θ makes of each image."""
+
+    def attach(self, model: nn.Module) -> None:
+        """Get to know the model that is being trained, for an augmenter that reads its features.
+
+        The model must not become a part of the augmenter: it has an optimizer of its own.
+        """
+
+    def canonical(self, x: Images) -> Rendered:
+        """What the model sees of inputs where nothing is drawn; most leave them as they are."""
+        return x
 
     def fixed_ranges(self) -> Mapping[str, Sequence[tuple[float, float]]]:
         """By factor, the ends between which each of its parameters is drawn for all inputs."""

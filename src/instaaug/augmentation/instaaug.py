@@ -203,7 +203,7 @@ class InstaAug(Augmenter):
         """p(θ | x) for every input, for inspection: entropies, probabilities, samples."""
         checks.check_inputs(x, channels=self.settings.in_channels)
         classes = checks.checked_classes(targets, self.settings)
-        return self.phi(self._resized(x), classes)
+        return self.phi(self.canonical(x), classes)
 
     @override
     def forward(
@@ -218,7 +218,7 @@ class InstaAug(Augmenter):
         checks.warn_of_range(x, self.settings)
         checks.check_call(len(x), n_samples=n_samples, targets=targets, exact=exact)
         classes = checks.checked_classes(targets, self.settings)
-        maps = self.phi.features(self._resized(x))
+        maps = self.phi.features(self.canonical(x))
         joint = self.phi.decode(maps, classes, len(x))
         samples = _every_choice(joint) if exact else joint.draw(n_samples, generator=generator)
         theta = joint.theta(samples)
@@ -281,7 +281,7 @@ class InstaAug(Augmenter):
         """Views with the probability of what the finite factors chose as their weight."""
         checks.check_inputs(x, channels=self.settings.in_channels)
         joint, first = looked_at(
-            self.phi, self._resized(x), model=model, output=output, chunk_size=chunk_size
+            self.phi, self.canonical(x), model=model, output=output, chunk_size=chunk_size
         )
         kept = self.settings.keep_original
         views = choose(
@@ -290,8 +290,9 @@ class InstaAug(Augmenter):
         )  # fmt: skip
         return Views(views.theta, views.weight, first) if kept else views
 
-    def _resized(self, x: Images) -> Rendered:
-        """What φ reads: each input as the model sees it when nothing happens to it."""
+    @override
+    def canonical(self, x: Images) -> Rendered:
+        """What φ reads as well: each input in the size that the model takes."""
         return self.transform.resized(x, padding=self.settings.padding)
 
     @override
