@@ -40,7 +40,9 @@ def make_predictor(
     @torch.no_grad()
     def predict(x: Tensor) -> Tensor:
         x = task.prepared(x.to(task.mean.device))
-        return task.model(x) if wrapped is None else wrapped(x, generator)
+        if wrapped is None:
+            return task.model(task.augmenter.canonical(x))
+        return wrapped(x, generator)
 
     return predict
 

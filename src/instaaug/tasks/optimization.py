@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import ceil, isfinite
 from typing import Literal, get_args
 
 import torch
+from lightning.pytorch import Trainer
 from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import (
@@ -17,7 +19,7 @@ from torch.optim.lr_scheduler import (
 
 from instaaug.errors import ArgumentError, UnknownNameError
 
-__all__ = ["Optimization", "OptimizerName", "ScheduleName"]
+__all__ = ["Optimization", "OptimizerName", "ScheduleName", "optimizer_steps"]
 
 OptimizerName = Literal["sgd", "adam", "adamw"]
 ScheduleName = Literal["constant", "cosine", "one_cycle", "plateau"]
@@ -56,6 +58,14 @@ class Optimization:
         if not self.learning_rate > 0:
             raise ArgumentError(f"`learning_rate` must be above 0: got {self.learning_rate}.")
 
+    def check_unknown_length(self) -> None:
+        """Raise if the schedule must know how many steps there will be, which nobody does."""
+        if self.schedule in ("one_cycle", "cosine"):
+            raise ArgumentError(
+                "`schedule` must be constant or plateau where nobody knows how many batches "
+                f"there will be: got {self.schedule!r}. Or give the loader a length."
+            )
+
     def make_optimizer(self, parameters: Iterable[nn.Parameter]) -> Optimizer:
         """The optimizer, with weight decay on the matrices alone."""
         learned = [p for p in parameters if p.requires_grad]
@@ -86,3 +96,19 @@ class Optimization:
         if self.schedule == "plateau":
             return ReduceLROnPlateau(optimizer, factor=self.factor, patience=self.patience)
         return ConstantLR(optimizer, factor=1.0, total_iters=0)
+
+
+def optimizer_steps(trainer: Trainer, first_epoch: int, *, accumulate: int) -> int | None:
+    """How many steps an optimizer takes from an epoch on; None if nobody knows.
+
+    Arguments:
+        trainer: Knows the batches.
+        first_epoch: Where its work begins.
+        accumulate: Batches per step; the last step of an epoch may have fewer.
+    """
+    n_batches, per_epoch = trainer.estimated_stepping_batches, trainer.num_training_batches
+    if not isfinite(n_batches) or not isfinite(per_epoch):
+        return None
+    n_epochs, rest = divmod(int(n_batches), int(per_epoch))
+    n_epochs = max(n_epochs - first_epoch, 0)
+    return n_epochs * ceil(per_epoch / accumulate) + ceil(rest / accumulate)

@@ -2,8 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from math import ceil, isfinite
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -13,14 +12,21 @@ from torch import Generator, Tensor, nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 from typing_extensions import override
 
-from instaaug.augmentation import Augmenter
-from instaaug.errors import ArgumentError, NonFiniteError
+from instaaug.augmentation import AugmentedBatch, Augmenter, HeldOutBatch, HeldOutLearner
+from instaaug.data import LabeledImages
+from instaaug.errors import ArgumentError
+from instaaug.networks.evaluation_mode import evaluation_mode
 from instaaug.scores import Tally
 from instaaug.shapes import Images
+from instaaug.tasks.epoch_means import EpochMeans
+from instaaug.tasks.finite import check_losses, check_weights
 from instaaug.tasks.loader import BatchLoader
-from instaaug.tasks.optimization import Optimization
+from instaaug.tasks.optimization import Optimization, optimizer_steps
+from instaaug.tasks.phi_passes import add_gradients, drawn_batch
 
-__all__ = ["AugmentedTask"]
+__all__ = ["AugmentedTask", "PhiStep"]
+
+PhiStep = Literal["joint", "separate"]
 
 
 class AugmentedTask(LightningModule, ABC):
@@ -45,6 +51,11 @@ class AugmentedTask(LightningModule, ABC):
         clip: Largest norm of the model's gradient; 0 for any.
         accumulate: Batches whose gradients are added up for a step; an epoch ends with a step,
             if need be of fewer.
+        phi_step: ``"joint"``: one forward and one backward pass serve the model and φ.
+            ``"separate"``, as the paper's own code has it: φ learns from a second draw and a
+            second pass, after the step of the model and with it in evaluation mode.
+        held_out: Training images that the model does not see, for an augmenter that learns from
+            such.
         seed: Decides the draws.
     """
 
@@ -66,6 +77,8 @@ class AugmentedTask(LightningModule, ABC):
         flip: bool = False,
         clip: float = 0.0,
         accumulate: int = 1,
+        phi_step: PhiStep = "joint",
+        held_out: LabeledImages | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -73,6 +86,7 @@ class AugmentedTask(LightningModule, ABC):
             raise ArgumentError(f"`std` must be positive: got {tuple(std)}.")
         self.automatic_optimization = False  # two optimizers take their steps together
         self.model, self.augmenter = model, augmenter
+        augmenter.attach(model)
         self.optimization = optimization or Optimization(weight_decay=5e-4, schedule="one_cycle")
         self.phi_optimization = phi_optimization or Optimization("adam", 1e-3)
         self.register_buffer("mean", torch.tensor(mean).view(1, -1, 1, 1), persistent=False)
@@ -80,11 +94,13 @@ class AugmentedTask(LightningModule, ABC):
         self.pretrain_epochs, self.phi_rest_epochs = pretrain_epochs, phi_rest_epochs
         self.n_samples, self.flip = n_samples, flip
         self.clip, self.accumulate, self.seed = clip, accumulate, seed
+        self.phi_step: PhiStep = phi_step
+        self.held_out = held_out
         self.validation_tally = self.make_tally()
         self.n_steps = 0
+        self._ends_step = True
         self.latest: dict[str, Tensor] = {}
-        self.epoch_sums: dict[str, Tensor] = {}
-        self.epoch_counts: dict[str, int] = {}
+        self.epoch = EpochMeans()
         self.history: list[dict[str, float | int]] = []
         self._resumed: dict[str, Any] | None = None
 
@@ -108,7 +124,7 @@ class AugmentedTask(LightningModule, ABC):
 
     @override
     def forward(self, x: Tensor) -> Tensor:
-        return self.model(self.prepared(x))
+        return self.model(self.augmenter.canonical(self.prepared(x)))
 
     @override
     def configure_optimizers(self) -> Any:
@@ -126,18 +142,11 @@ class AugmentedTask(LightningModule, ABC):
 
     def _count_steps(self, first_epoch: int) -> int:
         """Optimizer steps from an epoch on; the last one of each may have fewer batches."""
-        n_batches = self.trainer.estimated_stepping_batches
-        per_epoch = self.trainer.num_training_batches
-        if isfinite(n_batches) and isfinite(per_epoch):
-            n_epochs, rest = divmod(int(n_batches), int(per_epoch))
-            n_epochs = max(n_epochs - first_epoch, 0)
-            return n_epochs * ceil(per_epoch / self.accumulate) + ceil(rest / self.accumulate)
+        counted = optimizer_steps(self.trainer, first_epoch, accumulate=self.accumulate)
+        if counted is not None:
+            return counted
         for optimization, _ in self._trained():
-            if optimization.schedule in ("one_cycle", "cosine"):
-                raise ArgumentError(
-                    "`schedule` must be constant or plateau where nobody knows how many batches "
-                    f"there will be: got {optimization.schedule!r}. Or give the loader a length."
-                )
+            optimization.check_unknown_length()
         return 0
 
     def _trained(self) -> list[tuple[Optimization, nn.Module]]:
@@ -152,30 +161,76 @@ class AugmentedTask(LightningModule, ABC):
         if self.flip:
             mirrored = torch.rand(len(x), 1, 1, 1, generator=generator, device=x.device) < 0.5
             x = torch.where(mirrored, x.flip(3), x)
+        self._ends_step = (batch_idx + 1) % self.accumulate == 0 or self.trainer.is_last_batch
         if self.current_epoch < self.pretrain_epochs:
-            objective = self._losses_of(x, targets).mean()
-            numbers = {"loss": objective.detach()}
+            losses = self._losses(self.model(x), targets)
+            self._learn(losses.mean())
+            self._note({"loss": losses.detach().mean()})
         else:
-            augmented = self.augmenter(x, self.n_samples, generator=generator, targets=targets)
-            losses = self._losses_of(augmented.inputs, augmented.targets)
-            objective = self.augmenter.objective(losses, augmented)
-            numbers = {"loss": losses.detach().mean(), **self.augmenter.monitor(augmented)}
-        self.manual_backward(objective / self.accumulate)
+            self._learn_augmented(x, targets, generator)
         self.n_steps += 1
-        if (batch_idx + 1) % self.accumulate == 0 or self.trainer.is_last_batch:
-            self._step()  # no gradient is left over at the end of an epoch
-        self._note(numbers)
 
-    def _losses_of(self, x: Images, targets: Tensor) -> Tensor:
-        outputs = self.model(x)
-        self.check_outputs(outputs, len(x))
-        losses = self.losses(outputs, targets)
-        if losses.device.type == "cpu" and not torch.isfinite(losses.detach().sum()):
-            raise NonFiniteError(
-                f"The loss became NaN or infinite in step {self.n_steps} (epoch "
-                f"{self.current_epoch}). Lower `learning_rate`, or bound the gradient by `clip`; "
-                "the last checkpoint is from before."
+    def _learn_augmented(self, x: Images, targets: Tensor, generator: Generator) -> None:
+        separate = self.phi_step == "separate"
+        with torch.set_grad_enabled(not separate):
+            batch = self.augmenter(x, self.n_samples, generator=generator, targets=targets)
+        if isinstance(self.augmenter, HeldOutLearner):
+            self._search(self.augmenter, batch, generator)
+        losses = self._losses_of(batch)
+        self._learn(losses.mean() if separate else self.augmenter.objective(losses, batch))
+        if separate:
+            batch = self._learn_phi(x, targets, generator)
+        self._note({"loss": losses.detach().mean(), **self.augmenter.monitor(batch)})
+
+    def _learn_phi(self, x: Images, targets: Tensor, generator: Generator) -> AugmentedBatch:
+        """φ's own pass: another draw, and the model as it is in evaluation."""
+        batch = self.augmenter(x, self.n_samples, generator=generator, targets=targets)
+        with evaluation_mode(self.model):
+            objective = self.augmenter.objective(self._losses_of(batch), batch)
+        add_gradients(objective / self.accumulate, self.augmenter)
+        if self._ends_step:
+            self._step(self.augmenter)
+        return batch
+
+    def _search(
+        self, augmenter: HeldOutLearner, batch: AugmentedBatch, generator: Generator
+    ) -> None:
+        """A step of an augmenter that learns from images which the model does not train on."""
+        if self.n_steps % augmenter.search_every or self.current_epoch < self._phi_starts:
+            return
+        if self.held_out is None:
+            raise ArgumentError(
+                f"`held_out` must be images for {type(augmenter).__name__} to learn from: got "
+                "none. Keep a tenth of the training images from the model."
             )
+        x, targets = drawn_batch(self.held_out, batch.batch_size, generator, self.device)
+        held_out = HeldOutBatch(self.prepared(x), targets)
+        objective = augmenter.search_objective(
+            self.model, batch, held_out, self.losses, generator=generator
+        )
+        add_gradients(objective, augmenter)
+        self._step(augmenter)
+
+    def _learn(self, objective: Tensor) -> None:
+        """The pass of the model, in which an augmenter learns along unless it has its own."""
+        self.manual_backward(objective / self.accumulate)
+        if isinstance(self.augmenter, HeldOutLearner):
+            self.augmenter.zero_grad()
+        if self._ends_step:  # no gradient is left over at the end of an epoch
+            self._step(*([self.model] if self._phi_has_own_step else [self.model, self.augmenter]))
+
+    @property
+    def _phi_has_own_step(self) -> bool:
+        return self.phi_step == "separate" or isinstance(self.augmenter, HeldOutLearner)
+
+    def _losses_of(self, batch: AugmentedBatch) -> Tensor:
+        outputs = self.model(batch.inputs)
+        return batch.losses(lambda targets: self._losses(outputs, targets))
+
+    def _losses(self, outputs: Any, targets: Tensor) -> Tensor:
+        self.check_outputs(outputs, len(targets))
+        losses = self.losses(outputs, targets)
+        check_losses(losses, step=self.n_steps, epoch=self.current_epoch)
         return losses
 
     def _generator(self) -> Generator:
@@ -183,13 +238,16 @@ class AugmentedTask(LightningModule, ABC):
         seed = int(words.generate_state(1, np.uint64)[0]) >> 1
         return Generator(self.device).manual_seed(seed)
 
-    def _step(self) -> None:
+    def _step(self, *learning: nn.Module) -> None:
+        """Let optimizers of some modules take a step; φ's gradient is dropped while it rests."""
         optimizers, schedules = _as_list(self.optimizers()), _as_list(self.lr_schedulers())
         resting = self.current_epoch < self._phi_starts
         for (optimization, module), optimizer, schedule in zip(
             self._trained(), optimizers, schedules, strict=True
         ):
             assert isinstance(optimizer, LightningOptimizer)  # noqa: S101  # not fabric's
+            if module not in learning:
+                continue
             if module is self.model and self.clip:
                 nn.utils.clip_grad_norm_(module.parameters(), self.clip)
             if resting and module is not self.model:
@@ -202,9 +260,7 @@ class AugmentedTask(LightningModule, ABC):
 
     def _note(self, numbers: Mapping[str, Tensor]) -> None:
         self.latest = dict(numbers)
-        for name, value in numbers.items():
-            self.epoch_sums[name] = self.epoch_sums.get(name, torch.zeros_like(value)) + value
-            self.epoch_counts[name] = self.epoch_counts.get(name, 0) + 1
+        self.epoch.add(numbers)
         self.log_dict({f"train/{k}": v for k, v in numbers.items()}, on_step=True, on_epoch=False)
 
     @override
@@ -226,8 +282,8 @@ class AugmentedTask(LightningModule, ABC):
     @override
     def on_train_epoch_end(self) -> None:
         row: dict[str, float | int] = {"epoch": self.current_epoch, "step": self.n_steps}
-        row |= {f"train/{name}": mean for name, mean in self._epoch_means().items()}
-        self._check_finite(row)
+        row |= {f"train/{name}": mean for name, mean in self.epoch.means().items()}
+        check_weights(self, row.values(), epoch=self.current_epoch)
         row |= {
             "learning_rate" if i == 0 else "phi_learning_rate": o.param_groups[0]["lr"]
             for i, o in enumerate(_as_list(self.optimizers()))
@@ -235,34 +291,13 @@ class AugmentedTask(LightningModule, ABC):
         scores = self.validation_tally.scores()
         if scores.pop("n"):
             row |= {f"validation/{name}": value for name, value in scores.items()}
-        self.epoch_sums, self.epoch_counts = {}, {}
+        self.epoch = EpochMeans()
         self.history.append(row)
         self.log_dict(
             {k: torch.tensor(v) for k, v in row.items() if k.startswith("validation/")},
             rank_zero_only=True,
         )
         self._step_plateaus(row)
-
-    def _epoch_means(self) -> dict[str, float]:
-        """Means over the steps of the epoch and over all processes."""
-        names = list(self.epoch_sums)
-        if not names:
-            return {}
-        means = torch.stack([self.epoch_sums[n].float() / self.epoch_counts[n] for n in names])
-        if self.trainer.world_size > 1:
-            torch.distributed.all_reduce(means)
-            means /= self.trainer.world_size
-        return dict(zip(names, means.tolist(), strict=True))
-
-    def _check_finite(self, row: Mapping[str, float | int]) -> None:
-        """Raise before weights that are no numbers take the place of the last checkpoint."""
-        finite = all(torch.isfinite(p.detach()).all() for p in self.parameters())
-        if not finite or not all(map(isfinite, row.values())):
-            raise NonFiniteError(
-                f"Weights or losses became NaN or infinite in epoch {self.current_epoch}. Lower "
-                "`learning_rate`, or bound the gradient by `clip`; the last checkpoint is from "
-                "before."
-            )
 
     def _step_plateaus(self, row: Mapping[str, float | int]) -> None:
         watched = row.get("validation/nll", row.get("validation/rmse", row["train/loss"]))
@@ -275,8 +310,8 @@ class AugmentedTask(LightningModule, ABC):
         loader = self.trainer.train_dataloader
         checkpoint["progress"] = {
             "n_steps": self.n_steps,
-            "epoch_sums": self.epoch_sums,
-            "epoch_counts": self.epoch_counts,
+            "epoch_sums": self.epoch.sums,
+            "epoch_counts": self.epoch.counts,
             "history": self.history,
             "random_state": torch.get_rng_state(),
             "loader": loader.state_dict() if isinstance(loader, BatchLoader) else None,
@@ -286,8 +321,7 @@ class AugmentedTask(LightningModule, ABC):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         progress = checkpoint["progress"]
         self.n_steps = progress["n_steps"]
-        self.epoch_sums = dict(progress["epoch_sums"])
-        self.epoch_counts = dict(progress["epoch_counts"])
+        self.epoch = EpochMeans(dict(progress["epoch_sums"]), dict(progress["epoch_counts"]))
         self.history = list(progress["history"])
         self._resumed = {key: progress[key] for key in ("random_state", "loader")}
 
