@@ -85,6 +85,46 @@ def test_each_factor_has_a_strength_of_its_own() -> None:
     assert reached == pytest.approx(limits, rel=0.02)  # nothing was said of it: all of its range
 
 
+SWEEP = [(0.0, 0.0, 0.0), (0.1, 0.2, 0.4), (0.3, 1.0, 0.6), (0.5, 1.0, 1.0)]
+
+
+@pytest.mark.parametrize(("h", "s", "v"), SWEEP)
+def test_the_limits_of_the_paper_are_strengths_of_single_parameters(
+    h: float, s: float, v: float
+) -> None:
+    """Hue within ± h, saturation and value within 1 ± s and 1 ± v, all of it reached."""
+    aug = RandomAugmentation("color_jitter", strength={"hue": 2 * h, "saturation": s, "value": v})
+    limits = [(-h, h), (1 - s, 1 + s), (1 - v, 1 + v)]
+    assert aug.fixed_ranges()["color_jitter"] == [pytest.approx(pair) for pair in limits]
+    for column, (low, high) in zip(drawn(aug).T, limits, strict=True):
+        slack = 1e-6 + 0.01 * (high - low)
+        assert low - 1e-6 <= column.min() <= low + slack
+        assert high - slack <= column.max() <= high + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("strength", "expected"),
+    [
+        ({"hue": 0.2}, [[0.2, 1.0, 1.0], [0.2, 1.0, 1.0], [1.0]]),
+        ({"hue": 0.2, "color_jitter": 0.5}, [[0.2, 0.5, 0.5], [0.2, 1.0, 1.0], [1.0]]),
+        ({"hue": 0.2, "color_jitter_2.hue": 0.4}, [[0.2, 1.0, 1.0], [0.4, 1.0, 1.0], [1.0]]),
+        ({"angle": 0.1, "rotation": 0.9}, [[1.0] * 3, [1.0] * 3, [0.1]]),
+    ],
+    ids=str,
+)
+def test_the_more_specific_name_wins(
+    strength: dict[str, float], expected: list[list[float]]
+) -> None:
+    aug = RandomAugmentation([T.ColorJitter(), T.ColorJitter(), T.Rotation()], strength=strength)
+    assert list(aug.strength.values()) == expected
+
+
+def test_a_seed_keeps_its_range_whatever_the_strength() -> None:
+    aug = RandomAugmentation("noise", strength={"noise": 0.0})
+    (seed,) = (p for p in interval_of(aug, "noise").parameters if not p.learned)
+    assert aug.fixed_ranges()["noise"] == [(0.0, 0.0), (seed.low, seed.high)]
+
+
 # --- boxes --------------------------------------------------------------------------------------
 
 
@@ -162,10 +202,18 @@ def test_what_lies_outside_is_up_to_the_user(padding: str, corner: float) -> Non
 
 def test_the_settings_can_be_read_from_the_printed_form() -> None:
     aug = RandomAugmentation(
-        [CROPS, T.Flip(), T.Rotation()], strength={"rotation": 0.5}, sizes=(0.3, 0.9)
+        [CROPS, T.Flip(), T.Rotation(), T.ColorJitter(), T.Noise()],
+        strength={"rotation": 0.5, "hue": 0.2, "noise": 0.3},
+        sizes=(0.3, 0.9),
     )
     text = repr(aug)
-    for words in ("boxes of side 0.3 to 0.9", "2 choices", "rotation: 50% of its range"):
+    for words in (
+        "boxes of side 0.3 to 0.9",
+        "2 choices",
+        "rotation: 50% of its range",
+        "color_jitter: hue 20%, saturation 100%, value 100% of its range",
+        "noise: 30% of its range",
+    ):
         assert words in text
 
 
@@ -183,9 +231,17 @@ def test_a_strength_is_a_share(strength: float | dict[str, float]) -> None:
         RandomAugmentation("rotation", strength=strength)
 
 
-def test_a_strength_for_a_factor_that_is_not_there_is_refused() -> None:
-    with pytest.raises(UnknownNameError, match=r"no factor called 'rotate'\. Did you mean 'rota"):
-        RandomAugmentation("rotation", strength={"rotate": 0.5})
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("rotate", "Did you mean 'rotation'"), ("hues", "Did you mean 'hue'"), ("noise.seed", "")],
+)
+def test_a_strength_for_what_is_not_there_is_answered_with_what_is(name: str, hint: str) -> None:
+    """A seed is always drawn from all of its range, and so is not there."""
+    known = "Known: color_jitter, hue, noise, rotation, saturation, strength, value"
+    with pytest.raises(UnknownNameError, match=rf"no factor or parameter called '{name}'.*{hint}"):
+        RandomAugmentation(["rotation", "color_jitter", "noise"], strength={name: 0.5})
+    with pytest.raises(UnknownNameError, match=known.replace("color", "angle, color")):
+        RandomAugmentation(["rotation", "color_jitter", "noise"], strength={name: 0.5})
 
 
 @pytest.mark.parametrize("sizes", [(0.0, 1.0), (0.6, 0.5), (0.5, 1.1), (-0.5, 0.5)])

@@ -12,7 +12,7 @@ from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.functional.warp import Padding
 from instaaug.methods.fixed import FixedAugmenter
 from instaaug.shapes import Images, Rendered
-from instaaug.spaces import Boxes, Choices, Interval, Space
+from instaaug.spaces import Boxes, Choices, Interval, Parameter, Space
 from instaaug.transforms import Transform
 
 __all__ = ["RandomAugmentation"]
@@ -25,9 +25,17 @@ class RandomAugmentation(FixedAugmenter):
     :math:`[e - s\,(e - a),\; e + s\,(b - e)]`; a box has a side drawn from ``sizes`` and lies
     anywhere inside of the image; a choice is drawn from the whole table.
 
+    The InstaAug paper sweeps the limits of color jitter: the hue moves by up to h = 0, 0.1, ...,
+    0.5, and the factors of saturation and value lie in 1 ± 0, 0.2, ..., 1.
+    :class:`~instaaug.transforms.ColorJitter` has the ranges ± 0.5 and 1 ± 1, so that the strength
+    of the hue is 2 h, and those of saturation and value are the paper's own numbers.
+
     Arguments:
         transforms: What may happen: a transform, a name, or a list of them.
-        strength: s in [0, 1], for all factors or by factor name; 0 does nothing.
+        strength: s in [0, 1]; 0 does nothing. One for all, or by name: of a factor
+            (``"rotation"``), of a parameter wherever it occurs (``"hue"``), or of both
+            (``"color_jitter.hue"``). The more specific name wins; what is not named has all of its
+            range.
         sizes: Smallest and largest side of a box, as fractions of the image side.
         mean: Per-channel mean the images were normalized with.
         std: Per-channel standard deviation, likewise.
@@ -40,6 +48,8 @@ class RandomAugmentation(FixedAugmenter):
         >>> theta = crops.draw(torch.rand(2, 3, 32, 32), n_samples=4)
         >>> theta.shape, theta[..., 2:].unique()  # half of the image side, which is 2 long
         (torch.Size([4, 2, 4]), tensor([1.]))
+        >>> RandomAugmentation("color_jitter", strength={"hue": 0.2, "value": 0.8})
+        RandomAugmentation(color_jitter: hue 20%, saturation 100%, value 80% of its range)
     """
 
     def __init__(
@@ -55,7 +65,7 @@ class RandomAugmentation(FixedAugmenter):
     ) -> None:
         super().__init__()
         self.transform = as_composition(transforms, mean=mean, std=std, size=size)
-        self.strength = _by_factor(strength, self.transform.spaces)
+        self.strength = _by_parameter(strength, self.transform.spaces)
         if not 0 < sizes[0] <= sizes[1] <= 1:
             raise ArgumentError(
                 "`sizes` must be two sides of boxes with 0 < smallest ≤ largest ≤ 1: got "
@@ -79,7 +89,7 @@ class RandomAugmentation(FixedAugmenter):
         return torch.cat(parts, dim=-1)
 
     def _draw_factor(
-        self, space: Space, strength: float, draw: Callable[[int], Tensor]
+        self, space: Space, strength: Sequence[float], draw: Callable[[int], Tensor]
     ) -> Float[Tensor, "n batch d"]:
         if isinstance(space, Interval):
             shares = draw(space.size)
@@ -112,26 +122,48 @@ class RandomAugmentation(FixedAugmenter):
             elif isinstance(space, Choices):
                 lines.append(f"{name}: {len(space.rows)} choices")
             else:
-                lines.append(f"{name}: {self.strength[name]:.0%} of its range")
+                lines.append(f"{name}: {_spoken(space, self.strength[name])} of its range")
         return "\n".join(lines)
 
 
-def _by_factor(
+def _by_parameter(
     strength: float | Mapping[str, float], spaces: Mapping[str, Space]
-) -> dict[str, float]:
+) -> dict[str, list[float]]:
+    """By factor, the strength of each of its parameters."""
     given = strength if isinstance(strength, Mapping) else dict.fromkeys(spaces, strength)
+    parameters = {
+        factor: space.parameters if isinstance(space, Interval) else ()
+        for factor, space in spaces.items()
+    }
+    learned = [(f, p.name) for f, owned in parameters.items() for p in owned if p.learned]
+    short = {*spaces, *(name for _, name in learned)}
+    known = short | {f"{factor}.{name}" for factor, name in learned}
     for name, value in given.items():
-        if name not in spaces:
-            raise UnknownNameError("factor", name, spaces)
+        if name not in known:
+            raise UnknownNameError("factor or parameter", name, short)
         if not 0 <= value <= 1:
             raise ArgumentError(f"`strength` must lie in [0, 1]: got {value} for {name!r}.")
-    return {name: float(given.get(name, 1.0)) for name in spaces}
+
+    def strength_of(factor: str, parameter: Parameter) -> float:
+        names = (f"{factor}.{parameter.name}", parameter.name, factor) if parameter.learned else ()
+        return next((float(given[name]) for name in names if name in given), 1.0)
+
+    return {f: [strength_of(f, p) for p in owned] for f, owned in parameters.items()}
 
 
-def _ends(space: Interval, strength: float) -> list[tuple[float, float]]:
+def _ends(space: Interval, strength: Sequence[float]) -> list[tuple[float, float]]:
     """What each parameter is drawn between."""
-    strengths = [strength if p.learned else 1.0 for p in space.parameters]
     return [
         (p.identity - s * (p.identity - p.low), p.identity + s * (p.high - p.identity))
-        for p, s in zip(space.parameters, strengths, strict=True)
+        for p, s in zip(space.parameters, strength, strict=True)
     ]
+
+
+def _spoken(space: Interval, strength: Sequence[float]) -> str:
+    """The strength of the learned parameters, once if it is that of all."""
+    shares = {
+        p.name: f"{s:.0%}" for p, s in zip(space.parameters, strength, strict=True) if p.learned
+    }
+    if len(set(shares.values())) == 1:
+        return next(iter(shares.values()))
+    return ", ".join(f"{name} {share}" for name, share in shares.items())

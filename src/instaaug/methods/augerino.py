@@ -1,0 +1,228 @@
+"""Augerino: one learned width per generator of the affine group, the same for every input."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from math import isfinite
+
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor, nn
+from torch.nn import functional as F
+from typing_extensions import override
+
+from instaaug.augmentation import AugmentedBatch, Augmenter
+from instaaug.augmentation.checks import check_call, checked_losses
+from instaaug.augmentation.choosing import choose
+from instaaug.augmentation.settings import as_composition
+from instaaug.augmentation.views import Select
+from instaaug.distributions import Joint, UniformBox
+from instaaug.errors import ArgumentError, UnknownNameError
+from instaaug.functional.warp import Padding
+from instaaug.shapes import Images, Rendered, check_images
+from instaaug.transforms import Affine, Composition
+
+__all__ = ["Augerino", "LearnedRanges"]
+
+CLOSED = -5.0  # a raw width of which softplus leaves 0.007
+WIDEST = 10.0  # the safe form pays nothing from here on
+UNITS = (0.05, 0.05, 1.0, 1.0, 1.0, 1.0)
+"""θ per weight of a generator: the source scales translations by 0.1 of half an image side."""
+
+
+class LearnedRanges(Augmenter, ABC):
+    """Draws θ uniformly between ends that are learned, the same for every input.
+
+    The ends learn from the loss by the pathwise gradient, and from a bonus for wide ranges whose
+    weight stays what it is.
+
+    Arguments:
+        transform: What happens; all of its parameters lie on intervals.
+        weight: λ, of the bonus.
+        padding: What lies outside of the image.
+    """
+
+    def __init__(self, transform: Composition, *, weight: float, padding: Padding) -> None:
+        super().__init__()
+        if not (isfinite(weight) and weight >= 0):
+            raise ArgumentError(
+                f"`weight` must be a number of at least 0: got {weight}. With 0 wide ranges are "
+                "worth nothing."
+            )
+        self.transform, self.weight = transform, weight
+        self.padding: Padding = padding
+
+    @abstractmethod
+    def ends(self) -> Float[Tensor, "d 2"]:
+        """Lower and upper end of every column of θ, with gradient."""
+
+    @abstractmethod
+    def bonus(self) -> Float[Tensor, ""]:
+        """What is subtracted from the loss, ``weight`` times, with gradient."""
+
+    def distribution(self, batch: int) -> Joint:
+        """p(θ), for each of ``batch`` inputs."""
+        sizes = [space.size for space in self.transform.spaces.values()]
+        parts = [part.unbind(-1) for part in self.ends().split(sizes)]
+        boxes = [UniformBox(low, high).expand((batch,)) for low, high in parts]
+        return Joint(dict(zip(self.transform.spaces, boxes, strict=True)))
+
+    @override
+    def forward(
+        self,
+        x: Images,
+        n_samples: int = 1,
+        generator: Generator | None = None,
+        targets: Tensor | None = None,
+    ) -> AugmentedBatch:
+        check_images(x)
+        check_call(len(x), n_samples=n_samples, targets=targets, exact=False)
+        joint = self.distribution(len(x))
+        samples = joint.draw(n_samples, generator=generator)
+        theta = joint.theta(samples)
+        repeated = x if n_samples == 1 else x.repeat(n_samples, 1, 1, 1)
+        return AugmentedBatch(
+            inputs=self.render(repeated, theta.flatten(0, 1)),
+            targets=None
+            if targets is None
+            else targets.repeat(n_samples, *[1] * (targets.ndim - 1)),
+            theta=theta,
+            log_prob=joint.log_prob(tuple(s.detach() for s in samples)),
+            entropy=joint.entropies(),
+        )
+
+    @override
+    def objective(self, losses: Tensor, batch: AugmentedBatch) -> Tensor:
+        """The mean loss minus ``weight`` times the bonus."""
+        return checked_losses(losses, batch).mean() - self.weight * self.bonus()
+
+    @override
+    def draw(
+        self,
+        x: Images,
+        n_samples: int,
+        *,
+        select: Select = "sample",
+        replace: bool = False,
+        generator: Generator | None = None,
+    ) -> Float[Tensor, "n batch d"]:
+        joint = self.distribution(len(x))
+        return choose(joint, n_samples, select=select, replace=replace, generator=generator).theta
+
+    @override
+    def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
+        return self.transform.apply(x, theta, padding=self.padding)
+
+    @override
+    def fixed_ranges(self) -> dict[str, list[tuple[float, float]]]:
+        pairs = iter(self.ends().tolist())
+        spaces = self.transform.spaces.items()
+        return {name: [tuple(next(pairs)) for _ in range(s.size)] for name, s in spaces}
+
+    @override
+    def monitor(self, batch: AugmentedBatch) -> Mapping[str, Tensor]:
+        """Width of the range of every parameter, in the units of θ."""
+        low, high = self.ends().detach().unbind(-1)
+        return {f"width/{name}": high[i] - low[i] for i, name in enumerate(self._names())}
+
+    @override
+    def extra_repr(self) -> str:
+        ends = zip(self._names(), self.ends().tolist(), strict=True)
+        lines = [f"{name}: {low:.3g} to {high:.3g}" for name, (low, high) in ends]
+        return "\n".join([*lines, f"weight of the bonus: {self.weight:g}"])
+
+    def _names(self) -> list[str]:
+        """Factor and parameter: the factors of brightness and of contrast share their name."""
+        factors = [name for name, s in self.transform.spaces.items() for _ in range(s.size)]
+        columns = self.transform.columns
+        return [f"{factor}.{column}" for factor, column in zip(factors, columns, strict=True)]
+
+
+class Augerino(LearnedRanges):
+    r"""Learns how far every input may be moved, turned, scaled, stretched and sheared.
+
+    With the generators :math:`G_k` of the affine group (right, down, turn, grow, stretch, slant)
+    and raw widths :math:`r`, the only six parameters, an input is warped by
+
+    .. math:: \exp\Bigl(\sum_{k=1}^{6} w_k G_k\Bigr), \qquad
+              w_k \sim \mathcal{U}\bigl(-\tfrac{1}{2}\,b_k, \tfrac{1}{2}\,b_k\bigr), \qquad
+              b = \mathrm{softplus}(r),
+
+    and the objective is :math:`\mathbb{E}[\ell] - \lambda\,\|b\|_2`. θ holds the coordinates of
+    :class:`~instaaug.transforms.Affine`, in which the two translations are 0.05 w, a share of the
+    image side; all else is w itself. It departs from the source in two ways: pixels are areas
+    (``align_corners=False``), as everywhere in this library, and on an image that is not square
+    a rotation stays a rotation.
+
+    Arguments:
+        weight: λ; the source has 0.01 for CIFAR-10 and 0.1 for rotated MNIST.
+        start: Raw widths at the start; 0 stands for a width of 0.69.
+        opened: Which generators start there, such as ``"turn"`` or ``"right+down"``; all others
+            start all but closed, at a raw width of -5, and may open. Rotated MNIST is
+            ``start=1.0, opened="turn"``.
+        safe: Whether the bonus ends as soon as any width reaches 10.
+        mean: Per-channel mean the images were normalized with.
+        std: Per-channel standard deviation, likewise.
+        padding: What lies outside of the image.
+        size: Side, or height and width, of what comes out; the input's own by default.
+
+    References:
+        | Learning Invariances in Neural Networks (Benton et al., 2020)
+        | https://arxiv.org/abs/2010.11882
+
+    Example:
+        >>> aug = Augerino(start=1.0, opened="turn")
+        >>> low, high = aug.fixed_ranges()["affine"][2]
+        >>> round(high, 2)  # half of softplus(1), in radians
+        0.66
+        >>> aug(torch.rand(4, 3, 16, 16), n_samples=2).inputs.shape
+        torch.Size([8, 3, 16, 16])
+    """
+
+    units: Tensor
+
+    def __init__(
+        self,
+        *,
+        weight: float = 0.01,
+        start: float = 0.0,
+        opened: str = "all",
+        safe: bool = True,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+        padding: Padding = "zeros",
+        size: int | tuple[int, int] | None = None,
+    ) -> None:
+        farthest = WIDEST / 2
+        affine = Affine(max_shift=UNITS[0] * farthest, max_turn=farthest, max_log_scale=farthest)
+        transform = as_composition(affine, mean=mean, std=std, size=size)
+        super().__init__(transform, weight=weight, padding=padding)
+        if not isfinite(start):
+            raise ArgumentError(f"`start` must be a finite raw width: got {start}. 0 is usual.")
+        raw = [start if is_open else CLOSED for is_open in _is_open(opened, affine.columns)]
+        self.safe = safe
+        self.raw_widths = nn.Parameter(torch.tensor(raw))
+        self.register_buffer("units", torch.tensor(UNITS), persistent=False)
+
+    def widths(self) -> Float[Tensor, " 6"]:
+        """b, of the weights of the six generators, with gradient."""
+        return F.softplus(self.raw_widths)
+
+    @override
+    def ends(self) -> Float[Tensor, "d 2"]:
+        half = self.units * self.widths() / 2
+        return torch.stack([-half, half], dim=-1)
+
+    @override
+    def bonus(self) -> Float[Tensor, ""]:
+        """‖b‖, or nothing in the safe form if any width has reached 10."""
+        widths = self.widths()
+        norm = torch.linalg.vector_norm(widths)
+        return norm * (widths < WIDEST).all() if self.safe else norm
+
+
+def _is_open(opened: str, known: Sequence[str]) -> list[bool]:
+    names = list(known) if opened == "all" else opened.split("+")
+    for name in names:
+        if name not in known:
+            raise UnknownNameError("generator", name, ["all", *known])
+    return [name in names for name in known]
