@@ -11,7 +11,13 @@ from torch import Tensor
 from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.methods import AutoAugment, RandAugment, TrivialAugment
 from instaaug.methods.auto_augment import POLICIES
-from instaaug.methods.drawn_operations import NARROW, RAND_OPERATIONS, WIDE, DrawnOperations
+from instaaug.methods.drawn_operations import (
+    NARROW,
+    RAND_OPERATIONS,
+    WIDE,
+    DrawnOperations,
+    with_hole_places,
+)
 from instaaug.methods.operations import OPERATIONS, SIGNED, number_of
 from tests.support.goodness_of_fit import ERROR_PROBABILITY, chi_square_p
 from tests.support.models import images
@@ -170,6 +176,22 @@ def test_inputs_and_samples_have_draws_of_their_own(name: str) -> None:
     theta = METHODS[name]().draw(images(8), 4, generator=seeded(3))
     assert len({str(one) for one in theta[0].tolist()}) >= 4
     assert len({str(one) for one in theta[:, 0].tolist()}) >= 2
+
+
+def test_holes_are_drawn_everywhere_alike_and_nothing_else_is_moved() -> None:
+    """Pearson's test; a right sampler fails with ERROR_PROBABILITY."""
+    cutout, rotate = number_of("cutout"), number_of("rotate")
+    operation = torch.tensor([cutout, rotate]).repeat(256 * 30, 1)
+    value = with_hole_places(operation, torch.full(operation.shape, 0.25), seeded(5))
+    assert (value[:, 1] == 0.25).all()
+    assert (value[:, 0] - value[:, 0].floor() == 0.25).all()
+    counts = torch.bincount(value[:, 0].long(), minlength=256)
+    assert chi_square_p(counts, torch.full((256,), 1 / 256)) > ERROR_PROBABILITY
+
+
+def test_the_operations_of_rand_augment_are_the_published_fourteen() -> None:
+    assert len(RAND_OPERATIONS) == 14
+    assert not {"zoom", "invert", "cutout", "flip"} & set(RAND_OPERATIONS)
 
 
 # --- rendering ----------------------------------------------------------------------------------

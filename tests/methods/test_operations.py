@@ -11,7 +11,7 @@ from torch import Tensor
 
 from instaaug.errors import ArgumentError, ShapeError, UnknownNameError
 from instaaug.functional.warp import warp
-from instaaug.methods.operations import OPERATIONS, SIGNED, Operations, number_of
+from instaaug.methods.operations import HOLE_PLACES, OPERATIONS, SIGNED, Operations, number_of
 from tests.support.images import interior, largest_difference, random_images, smooth_images
 
 SIZES = [(32, 32), (24, 40)]
@@ -40,6 +40,7 @@ PIXELS: dict[str, tuple[Change, list[float], float]] = {
     "auto_contrast": (lambda i, _: ImageOps.autocontrast(i), [0.0], 1.0),
     "equalize": (lambda i, _: ImageOps.equalize(i), [0.0], 0.0),
     "invert": (lambda i, _: ImageOps.invert(i), [0.0], 0.0),
+    "flip": (lambda i, _: ImageOps.mirror(i), [0.0], 0.0),
     "identity": (lambda i, _: i, [0.0], 0.0),
 }
 """What Pillow calls it, values to try, and by how many levels its rounding may differ."""
@@ -103,7 +104,7 @@ def test_pixels_are_changed_as_pillow_does_it(name: str, size: tuple[int, int]) 
 
 
 def test_every_operation_is_tried() -> None:
-    assert set(OPERATIONS) == {*GEOMETRY, *PIXELS, "zoom"}
+    assert set(OPERATIONS) == {*GEOMETRY, *PIXELS, "zoom", "cutout"}
     assert OPERATIONS[0] == "identity"
     assert len(SIGNED) == 9
 
@@ -114,6 +115,39 @@ def test_zoom_enlarges_about_the_middle(factor: float) -> None:
     out = Operations(1).apply(x, one_step("zoom", [factor - 1]), padding="reflection")
     eye = torch.diag(torch.tensor([1 / factor, 1 / factor, 1.0]))[None]
     assert largest_difference(out, warp(x, eye, padding="reflection")) <= 1e-6
+
+
+def with_a_hole(image: Tensor, value: float) -> Tensor:
+    """Pixel by pixel: gray as far as the square covers it."""
+    height, width = image.shape[1:]
+    place = int(value)
+    middle = ((place % 16 + 0.5) / 16 * width, (place // 16 + 0.5) / 16 * height)
+    half = (value - place) * width / 2
+    out = image.clone()
+    for y in range(height):
+        for x in range(width):
+            across = min(x + 1, middle[0] + half) - max(x, middle[0] - half)
+            down = min(y + 1, middle[1] + half) - max(y, middle[1] - half)
+            share = max(across, 0) * max(down, 0)
+            out[:, y, x] = (1 - share) * out[:, y, x] + share * 0.5
+    return out
+
+
+@EVERY_SIZE
+def test_cutout_grays_a_square_in_its_place(size: tuple[int, int]) -> None:
+    values = [17.0, 17.21, 100.4, 135.13, 255.37, 15.2]  # the last two reach over the border
+    x = pictures(len(values), size)
+    out = Operations(1).apply(x, one_step("cutout", values))
+    expected = [with_a_hole(image, value) for image, value in zip(x, values, strict=True)]
+    assert largest_difference(out, torch.stack(expected)) <= 1e-4  # 255.37 has 5 decimals
+    assert torch.equal(out[0], x[0])
+
+
+def test_every_place_of_a_hole_is_another() -> None:
+    x = torch.zeros(HOLE_PLACES, 1, 16, 16)
+    values = [place + 1 / 16 for place in range(HOLE_PLACES)]
+    holes = Operations(1).apply(x, one_step("cutout", values)) > 0
+    assert torch.equal(holes.flatten(1), torch.eye(HOLE_PLACES, dtype=torch.bool))
 
 
 def test_steps_follow_one_another_and_every_image_has_its_own() -> None:
@@ -153,6 +187,15 @@ def test_the_matrix_of_two_steps_is_that_of_both_warps() -> None:
             Operations(1).apply(x[1:], one_step("zoom", [0.1])),
         ]
     )
+    assert largest_difference(interior(out, 14), interior(expected, 14)) <= 2e-3
+
+
+def test_the_matrix_of_a_flip_mirrors_what_the_steps_before_it_made() -> None:
+    x = smooth_images(1, height=48, width=64)
+    theta = torch.cat([one_step("rotate", [0.2]), one_step("flip", [0.0])], dim=1)
+    out = warp(x, Operations(2).matrix(theta, aspect=64 / 48))
+    expected = Operations(2).apply(x, theta)
+    assert torch.equal(expected, Operations(1).apply(x, theta[:, :2]).flip(-1))
     assert largest_difference(interior(out, 14), interior(expected, 14)) <= 2e-3
 
 

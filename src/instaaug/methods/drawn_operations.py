@@ -14,12 +14,28 @@ from instaaug.augmentation.settings import as_composition
 from instaaug.errors import ArgumentError
 from instaaug.functional.warp import Padding
 from instaaug.methods.fixed import FixedAugmenter
-from instaaug.methods.operations import OPERATIONS, SIGNED, Interpolation, Operations
+from instaaug.methods.operations import (
+    HOLE_PLACES,
+    OPERATIONS,
+    SIGNED,
+    Interpolation,
+    Operations,
+    number_of,
+)
 from instaaug.shapes import Images, Rendered
 
-__all__ = ["NARROW", "RAND_OPERATIONS", "WIDE", "DrawnOperations", "Magnitudes"]
+__all__ = [
+    "NARROW",
+    "RAND_OPERATIONS",
+    "WIDE",
+    "DrawnOperations",
+    "Magnitudes",
+    "with_hole_places",
+]
 
-RAND_OPERATIONS = tuple(name for name in OPERATIONS if name not in ("zoom", "invert"))
+RAND_OPERATIONS = tuple(
+    name for name in OPERATIONS if name not in ("zoom", "invert", "cutout", "flip")
+)
 """The 14 operations of RandAugment and TrivialAugment."""
 
 
@@ -79,6 +95,27 @@ WIDE = Magnitudes(
     shear=0.99, translate=32.0, rotate=radians(135), enhance=0.99, fewest_bits=2, in_pixels=True
 )
 """TrivialAugment's "wide" ones."""
+
+
+def with_hole_places(
+    operation: Int[Tensor, "*drawn"], value: Float[Tensor, "*drawn"], generator: Generator | None
+) -> Float[Tensor, "*drawn"]:
+    """Values in which every ``cutout`` has a place for its hole, drawn uniformly.
+
+    Arguments:
+        operation: Places in :data:`~instaaug.methods.operations.OPERATIONS`.
+        value: Their values; those of ``cutout`` are sides below 1.
+        generator: Source of randomness.
+
+    Example:
+        >>> value = with_hole_places(
+        ...     torch.tensor([number_of("cutout")]), torch.tensor([0.25]), None
+        ... )
+        >>> value - value.floor()
+        tensor([0.2500])
+    """
+    place = torch.randint(HOLE_PLACES, value.shape, generator=generator, device=value.device)
+    return torch.where(operation == number_of("cutout"), value + place, value)
 
 
 class DrawnOperations(FixedAugmenter, ABC):

@@ -6,7 +6,7 @@ from functools import reduce
 from typing import ClassVar, Literal
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from typing_extensions import override
 
@@ -23,15 +23,20 @@ from instaaug.functional.affine import (
 from instaaug.functional.warp import Padding, warp
 from instaaug.shapes import Images, Matrices, Rows, Scalars, Theta, at_least_float32
 from instaaug.spaces import Interval, Parameter, Space
-from instaaug.transforms import Transform
+from instaaug.transforms import LocalMask, Transform
 
-__all__ = ["OPERATIONS", "SIGNED", "Interpolation", "Operations", "number_of"]
+__all__ = ["HOLE_PLACES", "OPERATIONS", "SIGNED", "Interpolation", "Operations", "number_of"]
 
 Interpolation = Literal["nearest", "bilinear"]
 Numbers = Int[Tensor, " batch"]
 MOST_STEPS = 100
+GRAY = 0.5
+HOLES_PER_SIDE = 16
 
-PIXEL_OPERATIONS: Mapping[str, Callable[[Images, Scalars], Images]] = {
+HOLE_PLACES = HOLES_PER_SIDE**2
+"""Where the hole of ``cutout`` may be: the centers of so many cells, row by row."""
+
+WITHOUT_WARP: Mapping[str, Callable[[Images, Scalars], Images]] = {
     "brightness": lambda x, value: pixels.brightness(x, 1 + value),
     "color": lambda x, value: pixels.saturation(x, 1 + value),
     "contrast": lambda x, value: pixels.contrast(x, 1 + value),
@@ -41,10 +46,12 @@ PIXEL_OPERATIONS: Mapping[str, Callable[[Images, Scalars], Images]] = {
     "auto_contrast": lambda x, _: pixels.autocontrast(x),
     "equalize": lambda x, _: pixels.equalize(x),
     "invert": lambda x, _: pixels.invert(x),
+    "cutout": lambda x, value: LocalMask(fill=GRAY).apply(x, _hole(x, value)),
+    "flip": lambda x, _: x.flip(-1),
 }
 GEOMETRIC = ("shear_x", "shear_y", "translate_x", "translate_y", "rotate", "zoom")
 
-OPERATIONS: tuple[str, ...] = ("identity", *GEOMETRIC, *PIXEL_OPERATIONS)
+OPERATIONS: tuple[str, ...] = ("identity", *GEOMETRIC, *WITHOUT_WARP)
 """Names of the operations; θ holds their place in this list."""
 
 SIGNED = frozenset(GEOMETRIC) - {"zoom"} | {"brightness", "color", "contrast", "sharpness"}
@@ -79,7 +86,10 @@ class Operations(Transform):
     sharpness
     posterize                         keeps v bits of 8
     solarize                          inverts what is at or above level v of 256
-    auto_contrast, equalize, invert   take no value
+    cutout                            a mid-gray square; its side is v - ⌊v⌋ image widths, its
+                                      place, of :data:`HOLE_PLACES`, is ⌊v⌋
+    auto_contrast, equalize, invert,  take no value; flip swaps left and right
+    flip
     ================================  ===========================================================
 
     Arguments:
@@ -125,10 +135,10 @@ class Operations(Transform):
                 matrix = _matrix(operation[moved], value[moved], x.shape[-1] / x.shape[-2])
                 mode = self.interpolation
                 out[moved] = warp(x[moved], matrix, padding=padding, mode=mode)
-            for name, recolor in PIXEL_OPERATIONS.items():
+            for name, change in WITHOUT_WARP.items():
                 rows = (operation == number_of(name)).nonzero().flatten()
                 if len(rows):
-                    out[rows] = recolor(x[rows], value[rows])
+                    out[rows] = change(x[rows], value[rows])
             x = out
         return x
 
@@ -147,18 +157,29 @@ def _is_geometric(operation: Numbers) -> Bool[Tensor, " batch"]:
     return (operation >= first) & (operation <= last)
 
 
+def _hole(x: Images, value: Scalars) -> Float[Tensor, "batch 4"]:
+    """The square as a box, whose place is the whole part of its value and whose side the rest."""
+    place = value.floor()
+    column, row = place.remainder(HOLES_PER_SIDE), (place / HOLES_PER_SIDE).floor()
+    center = torch.stack([column, row.remainder(HOLES_PER_SIDE)], dim=-1) + 0.5
+    width = 2 * (value - place)
+    extent = torch.stack([width, width * x.shape[-1] / x.shape[-2]], dim=-1)
+    return torch.cat([2 * center / HOLES_PER_SIDE - 1, extent], dim=-1)
+
+
 def _matrix(operation: Numbers, value: Scalars, aspect: float) -> Matrices:
-    """Output to input coordinates; the identity for operations on pixels."""
+    """Output to input coordinates; the identity for operations on pixel values."""
 
     def given(name: str) -> Scalars:
         return torch.where(operation == number_of(name), value, 0.0)
 
     zoom = 1 + given("zoom")
+    flipped_zoom = torch.where(operation == number_of("flip"), -zoom, zoom)
     parts = (
         _corner_shear(given("shear_x"), given("shear_y"), aspect),
         translation_matrix(torch.stack([given("translate_x"), given("translate_y")], dim=-1)),
         rotation_matrix(given("rotate"), aspect=aspect),
-        scale_matrix(torch.stack([zoom, zoom], dim=-1)),
+        scale_matrix(torch.stack([flipped_zoom, zoom], dim=-1)),
     )
     return reduce(product, parts)
 
