@@ -1,12 +1,12 @@
 """The same settings with several seeds: mean, standard error, and Student's interval."""
 
 from collections.abc import Sequence
-from math import cos, isfinite, pi, sin, sqrt, tan
+from math import atan, cos, isfinite, pi, sin, sqrt, tan
 from statistics import fmean, stdev
 
 from instaaug.errors import ArgumentError
 
-__all__ = ["checked_percents", "mean_and_error", "seed_interval", "t_quantile"]
+__all__ = ["checked_percents", "mean_and_error", "seed_interval", "t_p_value", "t_quantile"]
 
 Number = float | int
 HALVINGS = 100  # of an angle: more than a float can hold
@@ -83,6 +83,22 @@ def t_quantile(probability: float, freedom: int) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if _inside(middle, freedom) < inside else (low, middle)
     return (1 if probability >= 0.5 else -1) * sqrt(freedom) * tan(low)
+
+
+def t_p_value(t: float, freedom: int) -> float:
+    """The probability of a value of Student's distribution as far from 0 as this one, or farther.
+
+    It is right to some 1e-15, in absolute terms.
+
+    Arguments:
+        t: The value, of either sign.
+        freedom: ν, the degrees of freedom, 1 or more.
+
+    Example:
+        >>> round(t_p_value(1.0, 1), 6), round(t_p_value(-4.302653, 2), 6)
+        (0.5, 0.05)
+    """
+    return min(1.0, max(0.0, 1 - _inside(atan(abs(t) / sqrt(freedom)), freedom)))
 
 
 def _inside(angle: float, freedom: int) -> float:

@@ -1,0 +1,1 @@
+"""Scores of several methods, compared seed by seed, and the tables that say so."""

@@ -1,0 +1,76 @@
+"""The leaderboard fits a terminal and loses no digit."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from instaaug.cli.leaderboard import leaderboard_table
+from instaaug.report.compared.cells import table_rows
+from instaaug.report.compared.comparison import Comparison, compare_scores
+from instaaug.report.compared.words import one_line
+from tests.support.compared import HOSTILE, ROWS, runs
+
+NAMES = [
+    *("random crop, rotation, color", "AutoAugment (ImageNet)", "InstaAug, class-specific"),
+    *("spatial transformer", "TrivialAugment", "InstaAug without input"),
+]
+
+
+def printed(comparison: Comparison, width: int, *, with_notes: bool = True) -> str:
+    file = io.StringIO()
+    console = Console(file=file, width=width, color_system=None)
+    console.print(leaderboard_table(comparison, with_notes=with_notes))
+    return file.getvalue()
+
+
+def test_eighty_columns_hold_every_number_on_the_line_of_its_method() -> None:
+    rows = [
+        runs(name, 0.61 - 0.1 * i, 0.63 - 0.1 * i, 0.66 - 0.09 * i, cost=1.0 + i)
+        for i, name in enumerate(NAMES)
+    ]
+    found = compare_scores(rows)
+    lines = printed(found, 80).splitlines()
+    assert max(map(len, lines)) <= 80
+    for row in table_rows(found):
+        (line,) = [line for line in lines if row.score in line]
+        first, *_ = row.label.split()
+        assert [line.split()[0], line.split()[1].rstrip(",")] == [row.rank, first.rstrip(",")]
+        assert line.rstrip().endswith(row.cost)
+        assert row.difference in line
+        assert f" {row.p} " in line
+        assert f" {row.holm} " in line
+
+
+@pytest.mark.parametrize("width", [40, 60, 100, 200])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    assert all(len(line) <= width for line in printed(compare_scores(ROWS), width).splitlines())
+
+
+def test_a_number_that_is_cut_is_seen_to_be_cut() -> None:
+    found = compare_scores(ROWS)
+    text = printed(found, 40, with_notes=False)
+    keys = ("rank", "score", "difference", "p", "holm")
+    whole = {
+        word for row in table_rows(found) for key in keys for word in getattr(row, key).split()
+    }
+    numbers = [word for word in text.split("mixup:")[0].split() if word[-1].isdigit()]
+    assert "…" in text
+    assert set(numbers) <= whole
+
+
+def test_remarks_are_always_below_and_notes_if_wanted() -> None:
+    found = compare_scores(ROWS)
+    brief, full = printed(found, 120, with_notes=False), printed(found, 120)
+    for text in (brief, full):
+        assert "mixup: 2 of 3 seeds; seed 1 failed: The loss is NaN" in text
+        assert "broken: every seed failed: No memory" in text
+    assert "The reference, random, is the baseline with the best mean." in full
+    assert "reference, random" not in brief
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_are_printed_as_they_are(name: str) -> None:
+    text = printed(compare_scores([runs("base", 0.5), runs(name, 0.4)]), 200)
+    assert any(one_line(name) in line for line in text.splitlines())
+    assert "\x1b" not in text
