@@ -1,0 +1,40 @@
+"""Lightning without its advertisements, and with Ctrl-C as Python has it."""
+
+import logging
+import signal
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["LOGGERS", "interrupts_passed_on", "quiet_lightning"]
+
+LOGGERS = ("lightning.pytorch", "lightning.fabric", "lightning.pytorch.utilities.rank_zero")
+
+
+@contextmanager
+def interrupts_passed_on() -> Iterator[None]:
+    """Lightning makes of Ctrl-C the end of the program, and ignores Ctrl-C from then on."""
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    except SystemExit as end:
+        if not isinstance(end.__context__, KeyboardInterrupt):
+            raise
+        signal.signal(signal.SIGINT, handler)
+        raise end.__context__ from None
+
+
+@contextmanager
+def quiet_lightning() -> Iterator[None]:
+    """Keep advertisements and remarks on our own choices from the user."""
+    before = {name: logging.getLogger(name).level for name in LOGGERS}
+    for name in LOGGERS:
+        logging.getLogger(name).setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="lightning.*")
+        warnings.filterwarnings("ignore", message=".*isinstance.*LeafSpec.*")
+        try:
+            yield
+        finally:
+            for name, level in before.items():
+                logging.getLogger(name).setLevel(level)
