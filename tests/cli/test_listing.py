@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from instaaug.data import DATASETS
-from instaaug.experiments.build import AUGMENTERS
+from instaaug.experiments.augmenters import AUGMENTERS
 from instaaug.experiments.config import PANELS, TrainConfig, setting_help
+from instaaug.experiments.variants import VARIANTS
 from instaaug.networks import MODELS
 from instaaug.transforms import TRANSFORMS
 from tests.support.command_line import CommandLine
@@ -16,7 +17,7 @@ KINDS = {
     "transforms": (*TRANSFORMS,),
     "models": (*MODELS, "timm:NAME", "module:function"),
     "data": (*DATASETS, "FOLDER", "FILE.csv", "FILE.npz"),
-    "methods": (*AUGMENTERS,),
+    "methods": (*AUGMENTERS, *VARIANTS),
 }
 
 

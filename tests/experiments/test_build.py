@@ -10,8 +10,10 @@ import torch
 from instaaug import InstaAug
 from instaaug.data import load_data
 from instaaug.errors import ArgumentError
-from instaaug.experiments.build import DataFacts, build_task, levels_of, transforms_of
+from instaaug.experiments.build import build_task
 from instaaug.experiments.config import TrainConfig
+from instaaug.experiments.data_facts import DataFacts
+from instaaug.experiments.named_transforms import levels_of, transforms_of
 from instaaug.methods import NoAugmentation, RandomAugmentation
 from instaaug.tasks import RegressionTask, SupervisedTask
 

@@ -16,7 +16,7 @@ from instaaug.data.cache import OnBadImage
 from instaaug.data.labels import TaskKind
 from instaaug.data.splits import SplitBy
 from instaaug.errors import ArgumentError, UnknownNameError
-from instaaug.experiments.build import AUGMENTERS
+from instaaug.experiments.augmenters import AUGMENTERS
 from instaaug.experiments.config import (
     PANELS,
     TrainConfig,

@@ -18,8 +18,8 @@ from torch import Tensor
 from typing_extensions import override
 
 from instaaug.errors import ArgumentError, DataError, InstaAugError, WeightsFileError
-from instaaug.experiments.build import DataFacts
 from instaaug.experiments.config import TrainConfig
+from instaaug.experiments.data_facts import DataFacts
 from instaaug.experiments.run_directory import RunDirectory, read_yaml
 from instaaug.experiments.training import resume, train
 from instaaug.tasks import AugmentedTask, make_predictor

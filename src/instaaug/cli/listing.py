@@ -94,6 +94,8 @@ def _data() -> dict[str, str]:
 
 
 def _methods() -> dict[str, str]:
-    from instaaug.experiments.build import AUGMENTERS
+    from instaaug.experiments.augmenters import AUGMENTERS
+    from instaaug.experiments.variants import VARIANTS
 
-    return {name: _first_sentence(make) for name, make in AUGMENTERS.items()}
+    sentences = {name: _first_sentence(make) for name, make in AUGMENTERS.items()}
+    return sentences | {name: f"{v.sentence} (compare)" for name, v in VARIANTS.items()}

@@ -17,12 +17,25 @@ from instaaug.experiments.settings import (
     setting_panel,
 )
 
-__all__ = ["PANELS", "TrainConfig", "read_config", "setting_help", "setting_panel"]
+__all__ = [
+    "HELD_OUT_METHODS",
+    "PANELS",
+    "TrainConfig",
+    "read_config",
+    "setting_help",
+    "setting_panel",
+]
 
 Task = Literal["classification", "regression"]
-Method = Literal["instaaug", "random", "none"]
+Method = Literal[
+    "instaaug", "none", "random", "augerino", "adaaug", "adacrops", "autoaugment", "randaugment",
+    "trivialaugment", "fast_autoaugment", "mixup", "cutmix", "spatial_transformer", "metaaugment",
+]  # fmt: skip
 Pair = tuple[float, float]
 Bands = Pair | dict[str, Pair]
+
+HELD_OUT_METHODS = ("adaaug", "adacrops", "metaaugment")
+"""Methods that learn from training images which they keep from the model."""
 
 PANELS = ("Data", "Model", "Augmentation", "Training", "Evaluation", "Machine")
 
@@ -52,6 +65,9 @@ class TrainConfig:
     validation_fraction: float = setting(
         "Data", 0.1, "Share of the training images that watches over training; 0 for none."
     )
+    train_fraction: float = setting(
+        "Data", 1.0, "Share of the training images to learn from, for quick trials."
+    )
     split: Literal["random", "block"] = setting(
         "Data",
         "random",
@@ -80,6 +96,9 @@ class TrainConfig:
     )
 
     method: Method = setting("Augmentation", "instaaug", "What augments the training images.")
+    options: str = setting(
+        "Augmentation", "", "Settings of the method's own, such as alpha=0.2 for mixup."
+    )
     transforms: str = setting(
         "Augmentation", "auto", "Comma-separated names from `instaaug list transforms`."
     )
@@ -110,8 +129,10 @@ class TrainConfig:
         "Augmentation", "pi", "How λ is moved to keep the entropy in its band."
     )
     weight: float = setting("Augmentation", 0.1, "λ at the start.")
-    strength: float = setting(
-        "Augmentation", 1.0, "Share of each range that the random method draws from."
+    strength: float | dict[str, float] = setting(
+        "Augmentation",
+        1.0,
+        "Share of each range that the random method draws from; in YAML also by parameter.",
     )
     sizes: Pair = setting(
         "Augmentation", (0.25, 1.0), "Smallest and largest crop of the random method."
@@ -147,6 +168,16 @@ class TrainConfig:
     pretrain_epochs: int = setting("Training", 0, "First epochs without any augmentation.")
     phi_rest_epochs: int = setting(
         "Training", 0, "Epochs after those in which φ augments but does not learn yet."
+    )
+    phi_step: Literal["joint", "separate"] = setting(
+        "Training",
+        "joint",
+        "Train φ along with the model, or after it in a pass of its own as the authors' code.",
+    )
+    search_fraction: float = setting(
+        "Training",
+        0.1,
+        "Share of the training images that adaaug and metaaugment keep from the model.",
     )
     loss: Literal["squared", "absolute"] = setting("Training", "squared", "Error of a regression.")
     label_smoothing: float = setting("Training", 0.0, "Label smoothing of a classification.")
@@ -204,6 +235,15 @@ class TrainConfig:
                 '`estimator="exact"` tries every box: got `n_samples` '
                 f"{self.n_samples}. Leave it at 1."
             )
+        self._check_precision()
+
+    def _check_precision(self) -> None:
+        own_steps = self.phi_step == "separate" or self.method in HELD_OUT_METHODS
+        if own_steps and self.precision == "16-mixed":
+            raise ArgumentError(
+                'Steps of φ alone cannot see through the scaling of `precision="16-mixed"`. '
+                'Choose "bf16-mixed".'
+            )
         if self.clip and self.precision == "16-mixed":
             raise ArgumentError(
                 '`clip` cannot see through the scaling of `precision="16-mixed"`. Choose '
@@ -217,9 +257,14 @@ class TrainConfig:
     def _check_counts(self) -> None:
         least = {
             "epochs": 1, "batch_size": 2, "n_samples": 1, "test_samples": 1, "devices": 1,
-            "nodes": 1, "accumulate": 1, "log_every": 1, "image_size": 8,
+            "nodes": 1, "accumulate": 1, "log_every": 1, "image_size": 8, "train_fraction": 0.001,
         }  # fmt: skip
-        most = {"seed": 2**31 - 1, "label_smoothing": 1}
+        most = {
+            "seed": 2**31 - 1,
+            "label_smoothing": 1,
+            "search_fraction": 0.5,
+            "train_fraction": 1,
+        }
         for name, value in asdict(self).items():
             if not isinstance(value, int | float) or isinstance(value, bool):
                 continue

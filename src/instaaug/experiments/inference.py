@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from instaaug.data import LabeledImages, load_data
-from instaaug.experiments.build import DataFacts
 from instaaug.experiments.class_names import with_classes
 from instaaug.experiments.config import TrainConfig
+from instaaug.experiments.data_facts import DataFacts
 from instaaug.experiments.predicted_files import class_columns, predicted_rows
 from instaaug.experiments.run_directory import RunDirectory
 from instaaug.experiments.training import evaluate_task, load_splits
@@ -88,10 +88,10 @@ def predict_files(
     run = RunDirectory(path)
     config, facts = run.read_config(), run.read_facts()
     task = run.load_task().to(run_device(config))
-    wanted = config.test_samples if n_samples is None else n_samples
+    usual = config.test_samples if task.augmenter.averages_views else 0
     predict = make_predictor(
         task,
-        n_samples=0 if config.method == "none" else wanted,
+        n_samples=usual if n_samples is None or config.method == "none" else n_samples,
         merge=config.merge,
         select=config.select,
         seed=config.seed,

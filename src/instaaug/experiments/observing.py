@@ -133,10 +133,7 @@ def _outputs(
 ) -> Float[Tensor, "b c"]:
     """What the model says of inputs as they are, or of the views that θ makes of them."""
     aug = subject.augmenter
-    if theta is not None:
-        x = aug.render(x, theta.to(x.device))
-    elif isinstance(aug, InstaAug):
-        x = aug.transform.resized(x, padding=aug.settings.padding)
+    x = aug.canonical(x) if theta is None else aug.render(x, theta.to(x.device))
     rule = Merging(output=subject.merging.output)
     scores = rule.scores(subject.model(suited_to(subject.model, x)), len(x))
     check_finite(scores, name="outputs", advice=f"The model in {str(subject.path)!r} is broken.")

@@ -13,8 +13,9 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from instaaug.errors import ArgumentError, DataError, WeightsFileError
-from instaaug.experiments.build import DataFacts, build_task
+from instaaug.experiments.build import build_task
 from instaaug.experiments.config import TrainConfig, read_config
+from instaaug.experiments.data_facts import DataFacts
 from instaaug.experiments.run_files import environment, read_yaml, take_back
 from instaaug.files import write_text, write_whole
 from instaaug.tasks import AugmentedTask
@@ -98,7 +99,7 @@ class RunDirectory:
 
     def write_weights(self, task: AugmentedTask) -> None:
         """Write the model and the augmenter, without anything that could run code."""
-        if any(True for _ in task.augmenter.parameters()):
+        if task.augmenter.state_dict():
             saver = getattr(task.augmenter, "save", None)
             if saver is not None:
                 saver(self.augmenter_file)
@@ -115,7 +116,7 @@ class RunDirectory:
             )
         task = build_task(self.read_config(), self.read_facts())
         _fill(task.model, self.model_file)
-        if any(True for _ in task.augmenter.parameters()):
+        if task.augmenter.state_dict():
             if not self.augmenter_file.is_file():
                 raise FileNotFoundError(
                     f"The run {str(self.path)!r} has lost its aug.safetensors, without which its "

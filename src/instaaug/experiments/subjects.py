@@ -18,7 +18,6 @@ from instaaug.experiments.inference import run_device
 from instaaug.experiments.run_directory import RunDirectory
 from instaaug.experiments.training import load_splits
 from instaaug.frozen.all_views import all_views, can_tabulate
-from instaaug.methods import NoAugmentation
 from instaaug.report.records.run_record import kind_of
 
 __all__ = ["Subject", "find_subject"]
@@ -43,7 +42,7 @@ class Subject:
         std: Per-channel standard deviation.
         merging: How outputs for views become one.
         select: How views are chosen.
-        n_views: How many views there can be; none for a run without augmentation.
+        n_views: How many views there can be; none for a method that is tested without.
         test_views: How many its result is from.
         ranks_views: Whether φ was taught an order of views, which makes its entropy mean nothing.
         seed: Decides the draws.
@@ -98,7 +97,7 @@ def _trained(path: Path) -> Subject:
         std=facts.std,
         merging=Merging(config.merge),
         select=config.select,
-        n_views=0 if isinstance(task.augmenter, NoAugmentation) else None,
+        n_views=None if task.augmenter.averages_views else 0,
         test_views=config.test_samples,
         ranks_views=False,
         seed=config.seed,

@@ -1,12 +1,10 @@
 """Train, go on with a run, evaluate: what the command line and a script call."""
 
-import logging
 import os
-import signal
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,10 +17,15 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from torch import Tensor
 
 from instaaug.data import DataSplits, LabeledImages, load_data
+from instaaug.data.splits import split
 from instaaug.errors import ArgumentError
-from instaaug.experiments.build import DataFacts, build_task
-from instaaug.experiments.config import TrainConfig
+from instaaug.experiments.build import build_task
+from instaaug.experiments.config import HELD_OUT_METHODS, TrainConfig
+from instaaug.experiments.data_facts import DataFacts
+from instaaug.experiments.lightning_manners import interrupts_passed_on, quiet_lightning
+from instaaug.experiments.policy_search import prepared_policy
 from instaaug.experiments.run_directory import RunDirectory
+from instaaug.methods import FastAutoAugment
 from instaaug.tasks import (
     AugmentedTask,
     BatchLoader,
@@ -90,7 +93,7 @@ def resume(
 
 def load_splits(config: TrainConfig, on_decode: OnProgress | None = None) -> DataSplits:
     """The images that the settings ask for, split."""
-    return load_data(
+    splits = load_data(
         config.data,
         root=config.root,
         task=config.task,
@@ -107,13 +110,19 @@ def load_splits(config: TrainConfig, on_decode: OnProgress | None = None) -> Dat
         cache_dir=config.cache_dir,
         on_progress=on_decode,
     )
+    if config.train_fraction == 1:
+        return splits
+    unused = 1 - config.train_fraction
+    parts = split(splits.train, test_fraction=unused, seed=config.seed, by=config.split)
+    return replace(splits, train=parts.train)
 
 
 def evaluate_task(
     task: AugmentedTask, data: LabeledImages, config: TrainConfig, *, n_samples: int | None = None
 ) -> dict[str, Any]:
     """Scores without and with test-time augmentation, and what φ learned."""
-    n_samples = config.test_samples if n_samples is None else n_samples
+    if n_samples is None:
+        n_samples = config.test_samples if task.augmenter.averages_views else 0
     batches = BatchLoader(data, config.batch_size)
     tally = task.make_tally()
     plain = evaluate(make_predictor(task), batches, tally)
@@ -131,7 +140,7 @@ def evaluate_task(
 
 
 class _Ready(NamedTuple):
-    """All that training needs."""
+    """All that training needs; without the images that are held out."""
 
     splits: DataSplits
     facts: DataFacts
@@ -154,8 +163,14 @@ def _prepare(
             f"{config.test_fraction}. Hold out a fifth, 0.2, for the result."
         )
     facts = DataFacts.of(splits)
-    task = build_task(config, facts)
-    with _quiet_lightning(), _refusals_explained():
+    held_out = None
+    if config.method in HELD_OUT_METHODS:
+        parts = split(
+            splits.train, test_fraction=config.search_fraction, seed=config.seed, by=config.split
+        )
+        splits, held_out = replace(splits, train=parts.train), parts.test
+    task = build_task(config, facts, held_out=held_out)
+    with quiet_lightning(), _refusals_explained():
         trainer = _make_trainer(run, config, splits, callbacks)
     return _Ready(splits, facts, task, trainer)
 
@@ -165,9 +180,11 @@ def _fit(run: RunDirectory, config: TrainConfig, ready: _Ready) -> dict[str, Any
     if not is_later_process():
         run.write_facts(facts)
     started = time.monotonic()
-    with _quiet_lightning():
+    with quiet_lightning():
+        if isinstance(task.augmenter, FastAutoAugment) and _checkpoint(run) is None:
+            prepared_policy(run.path, config, splits, facts, task.augmenter)
         seed_everything(config.seed + trainer.global_rank, verbose=False)
-        with _interrupts_passed_on():
+        with interrupts_passed_on():
             trainer.fit(task, **_loaders(splits, config, trainer), ckpt_path=_checkpoint(run))
     if not trainer.is_global_zero:
         return {}
@@ -180,7 +197,7 @@ def _fit(run: RunDirectory, config: TrainConfig, ready: _Ready) -> dict[str, Any
         "n_train": len(splits.train),
         "n_test": len(splits.test),
         "skipped": list(dict.fromkeys(line for part in parts for line in part.skipped)),
-        "split_hash": splits.hash,
+        "split_hash": facts.split_hash,
         "steps": task.n_steps,
         "test": evaluate_task(task.to(trainer.strategy.root_device), splits.test, config),
     }
@@ -188,19 +205,6 @@ def _fit(run: RunDirectory, config: TrainConfig, ready: _Ready) -> dict[str, Any
     run.write_results(results)
     run.write_results({"seconds": time.monotonic() - started}, name="timing.json")
     return results
-
-
-@contextmanager
-def _interrupts_passed_on() -> Iterator[None]:
-    """Lightning makes of Ctrl-C the end of the program, and ignores Ctrl-C from then on."""
-    handler = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    except SystemExit as end:
-        if not isinstance(end.__context__, KeyboardInterrupt):
-            raise
-        signal.signal(signal.SIGINT, handler)
-        raise end.__context__ from None
 
 
 def shown_images(data: LabeledImages) -> Tensor:
@@ -273,20 +277,3 @@ def is_later_process() -> bool:
     """Whether another process of the same run has begun before this one."""
     names = ("RANK", "LOCAL_RANK", "NODE_RANK", "SLURM_PROCID")
     return any(int(os.environ.get(name) or 0) > 0 for name in names)
-
-
-@contextmanager
-def _quiet_lightning() -> Iterator[None]:
-    """Keep advertisements and remarks on our own choices from the user."""
-    names = ("lightning.pytorch", "lightning.fabric", "lightning.pytorch.utilities.rank_zero")
-    before = {name: logging.getLogger(name).level for name in names}
-    for name in names:
-        logging.getLogger(name).setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module="lightning.*")
-        warnings.filterwarnings("ignore", message=".*isinstance.*LeafSpec.*")
-        try:
-            yield
-        finally:
-            for name, level in before.items():
-                logging.getLogger(name).setLevel(level)

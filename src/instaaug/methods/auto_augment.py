@@ -106,6 +106,8 @@ class AutoAugment(DrawnOperations):
         (torch.Size([8, 3, 32, 32]), torch.Size([4, 2, 4]))
     """
 
+    averages_views = False
+
     def __init__(
         self,
         policy: Policy = "imagenet",

@@ -1,4 +1,4 @@
-"""What augmenters that do not learn with the model share: the mean loss, nothing to report."""
+"""What augmenters share that add nothing of their own to the mean loss."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ __all__ = ["FixedAugmenter"]
 
 
 class FixedAugmenter(Augmenter):
-    """An augmenter whose distribution of θ no objective changes."""
+    """Draws θ, renders it, and minimizes the mean loss; whoever learns, learns by that alone."""
 
     @abstractmethod
     def draw_theta(

@@ -19,6 +19,8 @@ class NoAugmentation(FixedAugmenter):
         True
     """
 
+    averages_views = False
+
     @override
     def draw_theta(
         self, x: Images, n_samples: int, generator: Generator | None

@@ -44,6 +44,8 @@ class RandAugment(DrawnOperations):
         torch.Size([4, 2, 6])
     """
 
+    averages_views = False
+
     def __init__(
         self,
         *,

@@ -40,6 +40,8 @@ class TrivialAugment(DrawnOperations):
         torch.Size([4, 2, 2])
     """
 
+    averages_views = False
+
     def __init__(
         self,
         *,

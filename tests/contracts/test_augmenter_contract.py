@@ -1,0 +1,184 @@
+"""Every method keeps the promises of an augmenter, so that all that trains one trains them all."""
+
+from typing import get_args
+
+import pytest
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn import functional as F
+
+from instaaug.augmentation import Augmenter, HeldOutLearner
+from instaaug.errors import ArgumentError, ShapeError
+from instaaug.experiments.augmenters import AUGMENTERS, make_augmenter
+from instaaug.experiments.config import HELD_OUT_METHODS, Method, TrainConfig
+from instaaug.experiments.data_facts import DataFacts
+from instaaug.methods import FastAutoAugment, MixUp, RandAugment
+from instaaug.tasks import BatchLoader, Optimization
+from tests.support.models import images, labels, small_classifier
+from tests.support.tiny_training import fit, labeled_halves, parameters_of, supervised
+
+MEAN, STD = (0.4, 0.5, 0.6), (0.2, 0.25, 0.3)
+FACTS = DataFacts(16, 3, ("a", "b", "c"), 3, MEAN, STD, "")
+UNDRAWN = ("none", "spatial_transformer")
+MIXING = ("mixup", "cutmix")
+LEARNING = ("instaaug", "augerino", "adaaug", "adacrops", "spatial_transformer", "metaaugment")
+TESTED_ON_VIEWS = ("instaaug", "random", "augerino", "adaaug", "adacrops")
+ALL = pytest.mark.parametrize("method", sorted(AUGMENTERS))
+
+
+def made(method: str, model: nn.Module | None = None) -> Augmenter:
+    transforms = "auto" if method == "augerino" else "crop"
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        config = TrainConfig(method=method, transforms=transforms, grid="0.5x2,1x1")  # type: ignore[arg-type]
+        augmenter = make_augmenter(config, FACTS)
+        augmenter.attach(small_classifier() if model is None else model)
+    if isinstance(augmenter, FastAutoAugment):
+        augmenter.set_policy([[("rotate", 0.9, 0.8), ("invert", 0.5, 0.0)]])
+    return augmenter
+
+
+def normalized(x: Tensor) -> Tensor:
+    return (x - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(STD).view(3, 1, 1)
+
+
+def seeded(seed: int = 0) -> Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def state_of(module: nn.Module) -> dict[str, Tensor]:
+    return {name: value.clone() for name, value in module.state_dict().items()}
+
+
+def test_every_method_has_a_name_and_the_other_way_around() -> None:
+    assert set(AUGMENTERS) == set(get_args(Method))
+
+
+@ALL
+def test_samples_lie_one_after_the_other_with_their_targets(method: str) -> None:
+    batch = made(method)(normalized(images(4)), 3, generator=seeded(), targets=labels(4))
+    assert batch.inputs.shape == (12, 3, 16, 16)
+    assert batch.targets is not None
+    assert batch.targets.tolist() == labels(4).tolist() * 3
+    assert batch.theta.shape[:2] == batch.log_prob.shape == (3, 4)
+    assert torch.isfinite(batch.inputs).all()
+    assert torch.isfinite(batch.theta).all()
+
+
+@ALL
+def test_a_seed_decides_every_pixel(method: str) -> None:
+    aug, x = made(method), normalized(images(4))
+
+    def drawn(seed: int) -> Tensor:
+        return aug(x, 2, generator=seeded(seed), targets=labels(4)).inputs
+
+    torch.manual_seed(1)  # the global randomness must not matter
+    first = drawn(0)
+    torch.manual_seed(2)
+    assert torch.equal(first, drawn(0))
+    assert torch.equal(first, drawn(1)) == (method in UNDRAWN)
+
+
+@ALL
+def test_inputs_and_the_model_stay_as_they_were(method: str) -> None:
+    model = small_classifier()
+    before, x = state_of(model), normalized(images(4))
+    kept = x.clone()
+    aug = made(method, model)
+    aug(x, generator=seeded(), targets=labels(4))
+    assert torch.equal(x, kept)
+    assert model.training
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    of_model = {id(p) for p in model.parameters()}
+    assert not any(id(p) in of_model for p in aug.parameters())
+
+
+@ALL
+def test_the_objective_teaches_the_model_and_whoever_learns_along(method: str) -> None:
+    model = small_classifier()
+    aug = made(method, model)
+    batch = aug(normalized(images(6)), generator=seeded(), targets=labels(6))
+    outputs = model(batch.inputs)
+    losses = batch.losses(lambda y: F.cross_entropy(outputs, y, reduction="none"))
+    objective = aug.objective(losses, batch)
+    assert objective.ndim == 0
+    objective.backward()
+    assert all(p.grad is not None and p.grad.any() for p in model.parameters() if p.ndim > 1)
+    learns_along = method in LEARNING and not isinstance(aug, HeldOutLearner)
+    assert learns_along <= any(p.grad is not None and p.grad.any() for p in aug.parameters())
+    with pytest.raises(ShapeError):
+        aug.objective(losses.mean(), batch)
+
+
+@ALL
+def test_views_average_to_one_output_per_input(method: str) -> None:
+    model = small_classifier().eval()
+    aug = made(method, model).eval()
+    x = normalized(images(4))
+    outputs = aug.wrap(model, n_samples=3)(x, seeded())
+    assert outputs.shape == (4, 3)
+    assert aug.averages_views == (method in TESTED_ON_VIEWS)
+    if method in ("none", *MIXING):  # no single image has a partner
+        torch.testing.assert_close(outputs, model(x))
+
+
+@ALL
+def test_what_was_learned_is_in_its_state(method: str) -> None:
+    aug, x = made(method), normalized(images(4))
+    for parameter in aug.parameters():
+        nn.init.normal_(parameter, std=0.1, generator=seeded())
+    again = made(method)
+    again.load_state_dict(aug.state_dict())
+    first, second = (a(x, 2, generator=seeded(), targets=labels(4)).inputs for a in (aug, again))
+    assert torch.equal(first, second)
+
+
+@ALL
+def test_only_a_transformer_that_is_always_there_changes_what_is_not_drawn(method: str) -> None:
+    aug, x = made(method), normalized(images(4))
+    for parameter in aug.parameters():
+        nn.init.normal_(parameter, std=0.1, generator=seeded())
+    assert torch.equal(aug.canonical(x), x) == (method != "spatial_transformer")
+
+
+@ALL
+def test_it_trains_in_a_task_and_nobody_learns_what_is_not_theirs(method: str) -> None:
+    model, data = small_classifier(2), labeled_halves(24, side=16)
+    aug = made(method, model)
+    task = supervised(aug, model=model, held_out=data, phi_optimization=Optimization("adam", 1e-2))
+    before = [parameters_of(model), *(parameters_of(aug) for _ in [0] if method in LEARNING)]
+    fit(task, BatchLoader(data, 8, seed=0), epochs=2)
+    after = [parameters_of(model), *(parameters_of(aug) for _ in [0] if method in LEARNING)]
+    assert all(not torch.equal(a, b) for a, b in zip(before, after, strict=True))
+    assert task.n_steps == 6
+
+
+@pytest.mark.parametrize("method", HELD_OUT_METHODS)
+def test_methods_that_learn_from_held_out_images_ask_for_them(method: str) -> None:
+    model = small_classifier(2)
+    with pytest.raises(ArgumentError, match="held_out"):
+        fit(
+            supervised(made(method, model), model=model),
+            BatchLoader(labeled_halves(8, side=16), 8, seed=0),
+        )
+    assert isinstance(made(method), HeldOutLearner)
+
+
+@ALL
+def test_a_figure_can_be_drawn_of_it(method: str) -> None:
+    figure = made(method).eval().plot(normalized(images(2)), n_samples=2, generator=seeded())
+    assert figure.axes
+
+
+def test_methods_with_no_options_say_so() -> None:
+    with pytest.raises(ArgumentError, match="empty for NoAugmentation"):
+        make_augmenter(TrainConfig(method="none", options="alpha=1"), FACTS)
+
+
+def test_options_reach_the_method() -> None:
+    mixing = make_augmenter(TrainConfig(method="mixup", options="alpha=0.2"), FACTS)
+    drawn = make_augmenter(TrainConfig(method="randaugment", options="n_operations=3"), FACTS)
+    assert isinstance(mixing, MixUp)
+    assert mixing.alpha == 0.2
+    assert isinstance(drawn, RandAugment)
+    assert drawn.n_operations == 3
