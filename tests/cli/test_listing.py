@@ -7,8 +7,8 @@ import pytest
 
 from instaaug.data import DATASETS
 from instaaug.experiments.augmenters import AUGMENTERS
+from instaaug.experiments.comparison.variants import VARIANTS
 from instaaug.experiments.config import PANELS, TrainConfig, setting_help
-from instaaug.experiments.variants import VARIANTS
 from instaaug.networks import MODELS
 from instaaug.transforms import TRANSFORMS
 from tests.support.command_line import CommandLine

@@ -95,7 +95,7 @@ def _data() -> dict[str, str]:
 
 def _methods() -> dict[str, str]:
     from instaaug.experiments.augmenters import AUGMENTERS
-    from instaaug.experiments.variants import VARIANTS
+    from instaaug.experiments.comparison.variants import VARIANTS
 
     sentences = {name: _first_sentence(make) for name, make in AUGMENTERS.items()}
     return sentences | {name: f"{v.sentence} (compare)" for name, v in VARIANTS.items()}

@@ -1,0 +1,201 @@
+"""``instaaug compare``, with real processes where they matter."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from instaaug.cli.standings import shown_standings, standings_table
+from instaaug.experiments.comparison.standings import Standing
+from instaaug.experiments.comparison.state import claimed_by_one
+from instaaug.report.records.run_record import Score
+from tests.support.command_line import QUICK, CommandLine
+from tests.support.picture_folders import plain_folder
+
+PROGRAM = "import instaaug.cli; instaaug.cli.main()"
+
+
+# Before anything is trained
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--method", "none"], "`method` is what is compared: name several in `methods`."),
+        (["--methods", "none,rndom"], "There is no method or variant called 'rndom'."),
+        (["--methods", "none", "--budget", "soon"], "`budget` must be a time like 90s"),
+        (["--methods", "none", "--reference", "random"], "There is no contender called 'random'"),
+        (["--methods", "none", "--out", "pets/x"], "`out` must lie outside of the images"),
+    ],
+)
+def test_slips_are_found_at_once_and_leave_no_trace(
+    instaaug: CommandLine, tmp_path: Path, options: list[str], words: str
+) -> None:
+    plain_folder(tmp_path / "pets")
+    assert words in instaaug.error("compare", "pets", *QUICK, *options)
+    runs = tmp_path / "runs"
+    assert not runs.exists() or not list(runs.iterdir())
+    assert not (tmp_path / "pets" / "x").exists()
+
+
+def test_two_at_once_do_not_fight(instaaug: CommandLine, tmp_path: Path) -> None:
+    plain_folder(tmp_path / "pets")
+    out = tmp_path / "c"
+    with claimed_by_one(out, words="this test"):
+        said = instaaug.error("compare", "pets", *QUICK, "--methods", "none", "--out", out)
+    assert "`out` must not be in use: another comparison is at work" in said
+
+
+# How it goes
+
+
+def standing(label: str, seed: int, status: str, value: float | None = None) -> Standing:
+    score = None if value is None else Score("top1", value, 100)
+    sentence = "NaN." if status == "failed" else ""
+    return Standing(label, seed, Path(), status, 3, score, sentence)  # type: ignore[arg-type]
+
+
+RUNS = [
+    standing("none", 0, "done", 0.5),
+    standing("random", 0, "done", 0.625),
+    standing("none", 1, "running"),
+    standing("random", 1, "failed"),
+    standing("late", 0, "waiting"),
+]
+
+
+def shown(table: object, *, width: int = 80) -> str:
+    console = Console(file=StringIO(), width=width)
+    console.print(table)
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+def test_the_table_shows_the_best_first_and_what_each_run_is_at() -> None:
+    lines = [" ".join(x.split()) for x in shown(standings_table(RUNS, n_epochs=20)).splitlines()]
+    assert lines == [
+        "3 of 5 runs",
+        "method so far runs",
+        "random 62.5% 1 done, seed 1 failed: NaN.",
+        "none 50.0% 1 done, seed 1: epoch 4/20",
+        "late 1 to do",
+    ]
+
+
+def test_without_a_terminal_every_run_that_ends_is_a_line() -> None:
+    console = Console(file=StringIO(), force_terminal=False, width=80)
+    with shown_standings(console, n_epochs=20) as show:
+        show(RUNS[:1])
+        show(RUNS)
+        show(RUNS)
+    assert isinstance(console.file, StringIO)
+    lines = console.file.getvalue().splitlines()
+    assert lines[0] == "1 of 1 runs have ended before."
+    assert sorted(line.split(" ", 1)[1] for line in lines[1:]) == [
+        "random, seed 0: 62.50%",
+        "random, seed 1: failed: NaN.",
+    ]
+
+
+def test_a_terminal_shows_a_table_that_is_gone_in_the_end() -> None:
+    console = Console(file=StringIO(), force_terminal=True, width=80)
+    with shown_standings(console, n_epochs=20) as show:
+        show(RUNS)
+    assert isinstance(console.file, StringIO)
+    assert "epoch 4/20" in console.file.getvalue()
+
+
+# In earnest
+
+
+@pytest.mark.slow
+def test_methods_are_compared_and_one_that_fails_stops_no_other(
+    instaaug: CommandLine, tmp_path: Path
+) -> None:
+    plain_folder(tmp_path / "pets", n=12)
+    broken = "none(optimizer=sgd,learning_rate=1e38)"
+    command = ("compare", "pets", *QUICK, "--methods", f"none,random,{broken}", "--seeds", "2")
+    done = instaaug(*command, "--jobs", "2")
+    assert done.code == 0, done.err
+    assert "3 methods × 2 seeds = 6 runs of 1 epoch; about" in done.out
+    assert done.out.count("failed: ") >= 2
+    out = tmp_path / "runs" / "pets-comparison"
+    rows = list(csv.DictReader((out / "leaderboard.csv").read_text().splitlines()))
+    assert len(rows) == 3
+    assert [len(list(out.glob(f"{name}/seed_*/results.json"))) for name in ("none", "random")] == [
+        2, 2
+    ]  # fmt: skip
+    failure = json.loads(
+        (out / "none-optimizer-sgd-learning_rate-1e38/seed_0/failure.json").read_text()
+    )
+    assert "NaN or infinite" in failure["sentence"]
+    assert failure["log"][-1] == f"failed: {failure['sentence']}"
+    for name in ("leaderboard.md", "leaderboard.tex", "runs.csv", "report/index.html"):
+        assert (out / name).is_file(), name
+    split = {json.loads(f.read_text())["split_hash"] for f in out.glob("*/seed_0/results.json")}
+    assert len(split) == 1  # the same images for all
+
+    again = instaaug(*command)
+    assert again.code == 0, again.err
+    assert "6 of 6 runs have ended before." in again.out
+    assert "of which 0 are left" in again.out
+
+
+@pytest.mark.slow
+def test_after_kill_9_no_run_lives_on_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    plain_folder(tmp_path / "pets", n=12)
+    n_epochs = 120
+    command = (
+        sys.executable, "-c", PROGRAM, "compare", "pets", *QUICK, "--epochs", str(n_epochs),
+        "--methods", "random", "--seeds", "1", "--out", "c",
+    )  # fmt: skip
+    run = tmp_path / "c" / "random" / "seed_0"
+    first = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603
+    until = time.monotonic() + 120
+    while not (run / "last.ckpt").is_file() and time.monotonic() < until:
+        time.sleep(0.05)
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    with claimed_by_one(run, words="It lives on.", seconds=60.0):
+        n_before = (run / "metrics.csv").read_text().count("\n") - 1
+    assert 1 <= n_before < n_epochs
+    assert not (run / "results.json").exists()
+
+    second = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    assert second.returncode == 0, second.stderr
+    assert "random, seed 0: " in second.stdout
+    rows = list(csv.DictReader((run / "metrics.csv").read_text().splitlines()))
+    assert [int(row["epoch"]) for row in rows] == list(range(n_epochs))
+    log = (run / "log.txt").read_text()
+    assert log.count(f" 1/{n_epochs} ") == 1  # it did not begin again
+    assert "Stopped by SIGTERM" in log
+
+
+@pytest.mark.slow
+def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
+    plain_folder(tmp_path / "pets", n=12)
+    command = (
+        sys.executable, "-c", PROGRAM, "compare", "pets", *QUICK, "--epochs", "100000",
+        "--methods", "none,random", "--seeds", "1", "--out", "c", "--jobs", "2",
+    )  # fmt: skip
+    runs = [tmp_path / "c" / name / "seed_0" for name in ("none", "random")]
+    process = subprocess.Popen(  # noqa: S603
+        command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL
+    )
+    until = time.monotonic() + 120
+    while not all((r / "last.ckpt").is_file() for r in runs) and time.monotonic() < until:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"Stopped by SIGINT with 0 of 2 runs finished; everything is saved." in said
+    assert all("Stopped by SIGTERM in epoch" in (r / "log.txt").read_text() for r in runs)
+    assert not list(tmp_path.glob("c/*/*/failure.json"))
