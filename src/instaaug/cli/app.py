@@ -19,6 +19,10 @@ __all__ = ["app", "main"]
 
 Kind = Literal["transforms", "models", "data", "methods"]
 Run = Annotated[Path, typer.Argument(help="The folder of a run.", show_default=False)]
+Config = Annotated[
+    Optional[Path],  # noqa: UP045  # typer reads it
+    typer.Option(help="A YAML file with settings; options on the command line win."),
+]
 Samples = Annotated[
     Optional[int],  # noqa: UP045  # typer reads it
     typer.Option(min=0, help="Samples per image; 0 for none.", show_default="as in training"),
@@ -43,10 +47,7 @@ def root() -> None:
 def train(
     *,
     given: dict[str, Any],
-    config: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(help="A YAML file with settings; options on the command line win."),
-    ] = None,
+    config: Config = None,
     out: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(help="The run's folder.", show_default="runs/DATA-METHOD"),
@@ -64,6 +65,70 @@ def resume(run: Run) -> None:
     from instaaug.cli.train import run_resume
 
     run_resume(run)
+
+
+@app.command()
+@with_settings(TrainConfig)
+def compare(
+    *,
+    given: dict[str, Any],
+    methods: Annotated[
+        str,
+        typer.Option(
+            help="Names from `instaaug list methods`, with settings in parentheses or without, "
+            "such as none,random(sizes=[0.5,1.0]); or @FILE.yaml."
+        ),
+    ] = "none,random,augerino,adaaug,mixup,cutmix,instaaug",
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each method.")] = 3,
+    budget: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            help="Training time of a run without augmentation, such as 10m; it decides how many "
+            "epochs all have.",
+            show_default="as many epochs as set",
+        ),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs at a time.")] = 1,
+    reference: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="What others are compared with.", show_default="the best baseline"),
+    ] = None,
+    retry: Annotated[bool, typer.Option("--retry", help="Begin failed runs again.")] = False,
+    config: Config = None,
+    out: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Folder of all runs.", show_default="runs/DATA-comparison"),
+    ] = None,
+) -> None:
+    """Compare methods with the same model, images, seeds and epochs; ends with a leaderboard."""
+    from instaaug.cli.compare import run_compare
+
+    run_compare(
+        given, methods=methods, seeds=seeds, budget=budget, jobs=jobs, reference=reference,
+        retry=retry, config=config, out=out,
+    )  # fmt: skip
+
+
+@app.command()
+@with_settings(TrainConfig)
+def tune(
+    *,
+    given: dict[str, Any],
+    trials: Annotated[int, typer.Option(min=1, help="Settings to try.")] = 20,
+    budget: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Stop after this time, such as 30m.", show_default="no limit"),
+    ] = None,
+    config: Config = None,
+    out: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Folder of the search.", show_default="runs/DATA-tuning"),
+    ] = None,
+) -> None:
+    """Find InstaAug's entropy band and φ's learning rate on validation images."""
+    from instaaug.cli.tune import run_tune
+
+    run_tune(given, config=config, out=out, trials=trials, budget=budget)
 
 
 @app.command()

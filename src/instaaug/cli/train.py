@@ -9,10 +9,10 @@ from typing import Any
 
 from rich.console import Console
 
+from instaaug.cli.chosen import chosen_settings
 from instaaug.cli.scores import print_scores
 from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar, typed
-from instaaug.experiments.config import read_config
-from instaaug.experiments.run_directory import RunDirectory, read_yaml
+from instaaug.experiments.run_directory import RunDirectory
 from instaaug.experiments.training import is_later_process, resume, train
 from instaaug.tasks import Interrupted, RichProgress
 
@@ -23,17 +23,13 @@ OUT = "INSTAAUG_OUT"  # tells further processes of the same run where it is
 
 def run_train(given: dict[str, Any], *, config: Path | None, out: Path | None) -> None:
     """Train with the settings of a file, over which those typed have priority."""
-    settings = read_yaml(config) if config else {}
-    if given.keys() & {"diversity", "entropy"}:  # two ways to say the same
-        settings = {k: v for k, v in settings.items() if k not in ("diversity", "entropy")}
-    source = "the settings" if config is None else str(config)
-    chosen = read_config({**settings, **given}, source=source)
+    chosen = chosen_settings(given, config)
     console = Console(quiet=is_later_process())
     free = next(f for f in folders(chosen.data, chosen.method) if not f.exists())
     with _shared(out or free) as folder:
         print_words(console, f"Training {chosen.method} on {chosen.data}; the run is in {folder}.")
-        with _how_to_go_on(folder), progress_bar(console) as on_decode:
-            results = train(chosen, folder, callbacks=[RichProgress(console)], on_decode=on_decode)
+        with _how_to_go_on(folder), _bars(console) as bars:
+            results = train(chosen, folder, callbacks=[RichProgress(console)], **bars)
     _print_end(console, folder, results)
 
 
@@ -44,9 +40,16 @@ def run_resume(folder: Path) -> None:
     if run.results_file.is_file():
         print_words(console, f"The run in {folder} is finished; nothing is left to do.")
         return
-    with _how_to_go_on(folder), progress_bar(console) as on_decode:
-        results = resume(folder, callbacks=[RichProgress(console)], on_decode=on_decode)
+    with _how_to_go_on(folder), _bars(console) as bars:
+        results = resume(folder, callbacks=[RichProgress(console)], **bars)
     _print_end(console, folder, results)
+
+
+@contextmanager
+def _bars(console: Console) -> Iterator[dict[str, Any]]:
+    """Bars for what comes before training."""
+    with progress_bar(console) as reading, progress_bar(console, "searching a policy") as trying:
+        yield {"on_decode": reading, "on_search": trying}
 
 
 @contextmanager

@@ -1,0 +1,23 @@
+"""The settings of a run: those of a file, over which those typed have priority."""
+
+from pathlib import Path
+from typing import Any
+
+from instaaug.experiments.config import TrainConfig, read_config
+from instaaug.experiments.run_directory import read_yaml
+
+__all__ = ["chosen_settings"]
+
+
+def chosen_settings(given: dict[str, Any], config: Path | None) -> TrainConfig:
+    """What a file and the command line say together; the rest are defaults.
+
+    Arguments:
+        given: What was typed, by the name of the setting.
+        config: A YAML file.
+    """
+    settings = read_yaml(config) if config else {}
+    if given.keys() & {"diversity", "entropy"}:  # two ways to say the same
+        settings = {k: v for k, v in settings.items() if k not in ("diversity", "entropy")}
+    source = "the settings" if config is None else str(config)
+    return read_config({**settings, **given}, source=source)

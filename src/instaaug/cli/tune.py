@@ -1,0 +1,172 @@
+"""What ``instaaug tune`` does: search, show every trial, say what was found and how sure it is."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from instaaug.cli.chosen import chosen_settings
+from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar
+from instaaug.experiments.comparison.budget import seconds_of
+from instaaug.experiments.config import Task, TrainConfig
+from instaaug.experiments.tuning.folder import TrialRecord, TuningFolder
+from instaaug.experiments.tuning.search import held_out, tune
+from instaaug.experiments.tuning.verdict import in_words
+from instaaug.report.charts.tuning import TunedTrial, draw_tuning
+from instaaug.report.theme import MissingPlottingError, save_figure
+from instaaug.tasks import Interrupted
+
+__all__ = ["run_tune"]
+
+COLUMNS = ("trial", "band as diversity", "φ's learning rate", "epochs", "score", "", "time")
+
+
+def run_tune(
+    given: dict[str, Any],
+    *,
+    config: Path | None,
+    out: Path | None,
+    trials: int,
+    budget: str | None,
+) -> None:
+    """Search with the settings of a file, over which those typed have priority."""
+    chosen = chosen_settings(given, config)
+    seconds = None if budget is None else seconds_of(budget)
+    console = Console()
+    folder = TuningFolder(out or _free_or_same(chosen))
+    print_words(console, f"Tuning on {chosen.data}; the search is in {folder.path}.")
+    if held_out(chosen) != chosen:
+        share = held_out(chosen).validation_fraction
+        print_words(
+            console,
+            f"The settings hold out no validation images: the trials hold out {share:.0%} of the "
+            "training images to be compared on.",
+        )
+    show = _Shown(console, chosen, trials)
+    with _how_to_go_on(folder, chosen), show, progress_bar(console) as on_decode:
+        tuned = tune(
+            chosen,
+            folder.path,
+            n_trials=trials,
+            budget=seconds,
+            command=" ".join(["instaaug", *sys.argv[1:]]),
+            on_change=show,
+            on_decode=on_decode,
+        )
+    words = tuned.verdict.words(chosen.task)
+    print_words(console, words[0].upper() + words[1:])
+    if not tuned.verdict.is_default:
+        print_words(
+            console,
+            "The score of the best of several is optimistic: it was chosen for it. Only the test "
+            "images, which no trial has seen, tell how good it is.",
+        )
+    _draw(console, folder, chosen.task)
+    print_words(console, f"Train with it: {folder.training_command(tuned.config)}")
+
+
+def _free_or_same(config: TrainConfig) -> Path:
+    """A new folder, or that of a search with the same settings, to go on with it."""
+    candidates = folders(config.data, "tuning")
+    return next(f for f in candidates if not f.exists() or TuningFolder(f).began_with(config))
+
+
+class _Shown:
+    """The trials as they come: a table that grows on a terminal, else a line for each."""
+
+    def __init__(self, console: Console, config: TrainConfig, n_trials: int) -> None:
+        self.console, self.config, self.n_trials = console, config, n_trials
+        self.n_printed = 0
+        self._live: Live | None = None
+
+    def __enter__(self) -> "_Shown":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def __call__(self, records: Sequence[TrialRecord]) -> None:
+        """Show what has changed."""
+        if self.console.is_terminal:
+            if self._live is None:
+                self._live = Live(console=self.console, auto_refresh=False)
+                self._live.start()
+            self._live.update(self._table(records), refresh=True)
+            return
+        for record in records[self.n_printed :]:
+            if record.state != "running":
+                cells = [cell for cell in self._row(record) if cell]
+                print_words(self.console, "trial " + "  ".join(cells))
+                self.n_printed += 1
+
+    def _table(self, records: Sequence[TrialRecord]) -> Table:
+        table = Table()
+        for name in COLUMNS:
+            table.add_column(name)
+        shown = records[-(self.console.height - 8) :] if self.console.height > 8 else records[-1:]
+        for record in shown:
+            table.add_row(*self._row(record))
+        return table
+
+    def _row(self, record: TrialRecord) -> list[str]:
+        bands = "; ".join(f"{n} {a:.3g} to {b:.3g}" for n, (a, b) in record.bands.items())
+        done = self.config.epochs if record.scores else record.rungs[-1][0] if record.rungs else 0
+        score = ""
+        if record.scores:
+            score = in_words(record, self.config.task)
+        elif record.score is not None:
+            in_percent = self.config.task == "classification"
+            score = f"{100 * record.score:.1f} %" if in_percent else f"{record.score:.3f}"
+        return [
+            f"{record.number + 1}/{self.n_trials}",
+            bands,
+            f"{record.phi_learning_rate:.3g}",
+            f"{done}/{self.config.epochs}",
+            score,
+            record.state if record.number else f"{record.state}, as it was",
+            f"{record.seconds:.0f} s" if record.seconds else "",
+        ]
+
+
+@contextmanager
+def _how_to_go_on(folder: TuningFolder, config: TrainConfig) -> Iterator[None]:
+    try:
+        yield
+    except (Interrupted, KeyboardInterrupt):
+        console = Console(stderr=True)
+        words = "Stopped. The same command goes on."
+        if folder.tuned_file.is_file():
+            _draw(console, folder, config.task)
+            words += f" The best so far is in {folder.tuned_file}."
+        print_words(console, words)
+        sys.exit(STOPPED)
+
+
+def _draw(console: Console, folder: TuningFolder, task: Task) -> None:
+    """Draw the curve, where there is something to draw with."""
+    scale = 100 if task == "classification" else 1
+    trials = [
+        TunedTrial(
+            record.number,
+            record.bands,
+            record.state,  # type: ignore[arg-type]  # what is in the file has ended
+            None if record.state == "failed" else scale * (record.score or 0.0),
+            scale * record.error if record.scores else 0.0,
+        )
+        for record in folder.read_trials()
+    ]
+    name = "validation accuracy (%)" if task == "classification" else "validation R²"
+    try:
+        drawing = draw_tuning(trials, score_name=name, largest=scale)
+    except MissingPlottingError as error:
+        print_words(console, f"There is no figure. {error}")
+        return
+    for file in folder.figures:
+        save_figure(drawing, file)
+    print_words(console, f"Look at {folder.figures[0]}.")
