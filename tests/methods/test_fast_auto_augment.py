@@ -11,7 +11,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from instaaug.errors import ArgumentError, UnknownNameError
-from instaaug.methods.fast_auto_augment import LEVELS, FastAutoAugment, Step, read_policy
+from instaaug.methods.fast_auto_augment import FastAutoAugment, Step, read_policy
+from instaaug.methods.operation_levels import LEVELS
 from instaaug.methods.operations import OPERATIONS, number_of
 from tests.support.goodness_of_fit import ERROR_PROBABILITY, chi_square_p
 from tests.support.models import images

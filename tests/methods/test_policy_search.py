@@ -12,7 +12,8 @@ from typing_extensions import override
 from instaaug.augmentation.held_out import HeldOutBatch
 from instaaug.errors import ArgumentError
 from instaaug.methods import policy_search
-from instaaug.methods.fast_auto_augment import LEVELS, FastAutoAugment, SubPolicy
+from instaaug.methods.fast_auto_augment import FastAutoAugment, SubPolicy
+from instaaug.methods.operation_levels import LEVELS
 from instaaug.methods.optuna_package import MissingOptunaError
 from instaaug.methods.policy_search import density_match, search_policy
 from tests.support.models import small_classifier

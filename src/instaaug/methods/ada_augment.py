@@ -1,7 +1,6 @@
 """AdaAug: operations that a policy chooses for each input by what the classifier sees in it."""
 
-from collections.abc import Mapping, Sequence
-from math import radians
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float, Int
@@ -14,34 +13,16 @@ from instaaug.functional.probability import gumbel_top_k
 from instaaug.functional.warp import Padding
 from instaaug.methods.ada_policy import AdaPolicy, Candidates, Raw
 from instaaug.methods.drawn_operations import with_hole_places
+from instaaug.methods.operation_levels import LEVELS, values_at
 from instaaug.methods.operations import Interpolation, Operations, number_of
 from instaaug.shapes import Images
 
 __all__ = ["ADA_OPERATIONS", "AdaAugment"]
 
-ADA_OPERATIONS: Mapping[str, tuple[float, float]] = {
-    "shear_x": (-0.3, 0.3),
-    "shear_y": (-0.3, 0.3),
-    "translate_x": (-0.45, 0.45),
-    "translate_y": (-0.45, 0.45),
-    "rotate": (radians(-30), radians(30)),
-    "auto_contrast": (0.0, 0.0),
-    "invert": (0.0, 0.0),
-    "equalize": (0.0, 0.0),
-    "solarize": (0.0, 256.0),
-    "posterize": (4.0, 8.0),
-    "contrast": (-0.9, 0.9),
-    "color": (-0.9, 0.9),
-    "brightness": (-0.9, 0.9),
-    "sharpness": (-0.9, 0.9),
-    "cutout": (0.0, 0.2),
-    "flip": (0.0, 0.0),
-    "identity": (0.0, 0.0),
-}
+ADA_OPERATIONS = {**LEVELS, "flip": (0.0, 0.0), "identity": (0.0, 0.0)}
 """The 17 operations, and their values at magnitudes 0 and 1."""
 
 N = len(ADA_OPERATIONS)
-MIRRORED = ("shear_x", "shear_y", "translate_x", "translate_y", "rotate")
 Places = Int[Tensor, "*drawn"]
 Levels = Float[Tensor, "*drawn"]
 
@@ -66,7 +47,7 @@ class AdaAugment(AdaPolicy):
         n_operations: k, operations per input.
         temperature: T, which makes operations more alike when they are drawn.
         delta: δ, by how much magnitudes are moved at most.
-        search_every: Steps of the model per step of the policy.
+        search_every: Batches per step of the policy.
         mean: Per-channel mean the images were normalized with; operations see them without.
         std: Per-channel standard deviation, likewise.
         interpolation: How a warp reads between pixels: ``"nearest"`` as in the source, or
@@ -88,8 +69,6 @@ class AdaAugment(AdaPolicy):
     """
 
     numbers: Tensor
-    ends: Tensor
-    mirrored: Tensor
 
     def __init__(
         self,
@@ -118,13 +97,8 @@ class AdaAugment(AdaPolicy):
                 f"`delta` must lie in [0, 1], the range of magnitudes: got {delta}."
             )
         self.n_operations, self.delta = n_operations, delta
-        tables = {
-            "numbers": [number_of(name) for name in ADA_OPERATIONS],
-            "ends": list(ADA_OPERATIONS.values()),
-            "mirrored": [name in MIRRORED for name in ADA_OPERATIONS],
-        }
-        for name, values in tables.items():
-            self.register_buffer(name, torch.tensor(values), persistent=False)
+        numbers = torch.tensor([number_of(name) for name in ADA_OPERATIONS])
+        self.register_buffer("numbers", numbers, persistent=False)
 
     @override
     def make_head(self, n_features: int) -> nn.Linear:
@@ -160,13 +134,9 @@ class AdaAugment(AdaPolicy):
         self, which: Places, level: Levels, generator: Generator | None
     ) -> Float[Tensor, "*drawn 2"]:
         """Number and value of each operation, in a direction and at a place that are drawn."""
-        low, high = self.ends[which].unbind(-1)
-        value = low + (high - low) * level
-        coin = torch.rand(value.shape, generator=generator, device=value.device) < 0.5
-        value = torch.where(self.mirrored[which] & coin, -value, value)
         operation = self.numbers[which]
-        value = torch.where(operation == number_of("posterize"), value.floor(), value)
-        value = with_hole_places(operation, value, generator)
+        coin = torch.rand(level.shape, generator=generator, device=level.device) < 0.5
+        value = with_hole_places(operation, values_at(operation, level, coin), generator)
         return torch.stack([operation.to(value.dtype), value], dim=-1)
 
     @override

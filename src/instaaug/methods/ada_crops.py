@@ -39,7 +39,7 @@ class AdaCrops(AdaPolicy):
             are alike.
         temperature: Divides the logits where boxes are drawn.
         max_explored: Most boxes per held-out image whose features are mixed.
-        search_every: Steps of the model per step of the policy.
+        search_every: Batches per step of the policy.
         mean: Per-channel mean the images were normalized with.
         std: Per-channel standard deviation, likewise.
         padding: What lies outside of the image.

@@ -55,7 +55,7 @@ class AdaPolicy(FixedAugmenter, HeldOutLearner):
         transform: What happens to images.
         n_candidates: Variants whose features are mixed.
         temperature: Divides the logits where candidates are drawn, not where features are mixed.
-        search_every: Steps of the model per step of the policy.
+        search_every: Batches per step of the policy.
         mean: Per-channel mean the images were normalized with.
         std: Per-channel standard deviation, likewise.
         padding: What lies outside of the image.

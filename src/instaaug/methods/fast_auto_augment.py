@@ -1,11 +1,10 @@
 """Fast AutoAugment: pairs of operations that a search found on the data at hand."""
 
-from collections.abc import Mapping, Sequence
-from math import radians
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Generator, Tensor
 from typing_extensions import override
 
@@ -14,32 +13,11 @@ from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.functional.warp import Padding
 from instaaug.methods.drawn_operations import with_hole_places
 from instaaug.methods.fixed import FixedAugmenter
+from instaaug.methods.operation_levels import LEVELS, values_at
 from instaaug.methods.operations import OPERATIONS, Interpolation, Operations, number_of
 from instaaug.shapes import Images, Rendered
 
-__all__ = ["LEVELS", "MIRRORED", "FastAutoAugment", "Step", "SubPolicy", "read_policy"]
-
-MIRRORED = ("shear_x", "shear_y", "translate_x", "translate_y", "rotate")
-"""Operations that are done in the other direction half of the time."""
-
-LEVELS: Mapping[str, tuple[float, float]] = {
-    "shear_x": (-0.3, 0.3),
-    "shear_y": (-0.3, 0.3),
-    "translate_x": (-0.45, 0.45),
-    "translate_y": (-0.45, 0.45),
-    "rotate": (-radians(30), radians(30)),
-    "auto_contrast": (0.0, 0.0),
-    "invert": (0.0, 0.0),
-    "equalize": (0.0, 0.0),
-    "solarize": (0.0, 256.0),
-    "posterize": (4.0, 8.0),
-    "contrast": (-0.9, 0.9),
-    "color": (-0.9, 0.9),
-    "brightness": (-0.9, 0.9),
-    "sharpness": (-0.9, 0.9),
-    "cutout": (0.0, 0.2),
-}
-"""The 15 operations of the search, and their values at level 0 and at level 1."""
+__all__ = ["FastAutoAugment", "Step", "SubPolicy", "read_policy"]
 
 DECIMALS = 6  # float32 holds so many of a number in [0, 1]
 
@@ -48,7 +26,7 @@ class Step(NamedTuple):
     """An operation, how likely it happens, and how strong it is.
 
     Arguments:
-        operation: A name from :data:`LEVELS`.
+        operation: A name from :data:`~instaaug.methods.operation_levels.LEVELS`.
         probability: In [0, 1].
         level: In [0, 1], from the lowest to the highest value of the operation.
     """
@@ -223,7 +201,7 @@ class FastAutoAugment(FixedAugmenter):
         happens = torch.rand(*drawn, self.n_operations, generator=generator, device=device)
         coin = torch.rand(happens.shape, generator=generator, device=device) < 0.5
         operation = self.operation[which]
-        value = _values(operation, self.level[which], coin)
+        value = values_at(operation, self.level[which], coin)
         value = with_hole_places(operation, value, generator)
         applied = happens < self.probability[which]
         steps = torch.stack([operation.to(value.dtype), value], dim=-1)
@@ -238,15 +216,3 @@ class FastAutoAugment(FixedAugmenter):
         n = int(self.n_used)
         found = f"{n} sub-polic{'y' if n == 1 else 'ies'} of {self.n_operations} steps"
         return f"{found if n else 'no policy yet'}, room for {self.n_policies}"
-
-
-def _values(
-    operation: Int[Tensor, "*drawn"], level: Float[Tensor, "*drawn"], coin: Tensor
-) -> Float[Tensor, "*drawn"]:
-    """Values of operations at their levels, in the other direction where the coin says so."""
-    ends = level.new_tensor([LEVELS.get(name, (0.0, 0.0)) for name in OPERATIONS])
-    low, high = ends[operation].unbind(-1)
-    value = low + (high - low) * level
-    value = torch.where(operation == number_of("posterize"), value.floor(), value)
-    mirrored = torch.tensor([name in MIRRORED for name in OPERATIONS], device=level.device)
-    return torch.where(mirrored[operation] & coin, -value, value)

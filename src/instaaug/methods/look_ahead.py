@@ -76,8 +76,8 @@ def look_ahead_loss(
             held_out = held_out_losses(call)
             slope = _gradient(held_out, stepped, torch.full_like(held_out, 1 / len(held_out)))
         # ∇L·∇ℓ for all inputs at once is the derivative of the losses along ∇L: one more forward
-        # pass with dual numbers. Backward through the step, the textbook way, needs the graph of
-        # the gradient too: the same numbers for more time and memory.
+        # pass with dual numbers. Backward through the step, the textbook way, gives the same
+        # numbers in about the same time, but keeps the graph of the gradient in memory as well.
         with torch.no_grad(), _dual_numbers():
             moving = {
                 name: forward_ad.make_dual(p.detach(), slope[name]) for name, p in learned.items()

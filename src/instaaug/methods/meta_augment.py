@@ -61,7 +61,7 @@ class MetaAugment(DrawnOperations, HeldOutLearner):
     Arguments:
         inner_learning_rate: Of the step ahead.
         epsilon: Share of the draws that is uniform over all pairs.
-        search_every: Steps of the model per step of the policy.
+        search_every: Batches per step of the policy.
         refresh_every: Steps until the probabilities of pairs are made anew, about an epoch; the
             latest 50 such periods count.
         mean: Per-channel mean the images were normalized with; operations see them without.
@@ -115,10 +115,16 @@ class MetaAugment(DrawnOperations, HeldOutLearner):
 
     @override
     def attach(self, model: nn.Module) -> None:
-        self._features = PenultimateFeatures(model)  # no module, so that the model stays outside
-        n_features = self._features.n_features
-        if self.policy is None or self.policy.n_features != n_features:
-            self.policy = WeightNetwork(n_features, 2 * N_OPERATIONS)
+        features = PenultimateFeatures(model)  # no module, so that the model stays outside
+        n_features, device = features.n_features, features.head.weight.device
+        if self.policy is None:
+            self.policy = WeightNetwork(n_features, 2 * N_OPERATIONS).to(device)
+        elif self.policy.n_features != n_features:
+            raise ArgumentError(
+                f"`model` must have the {self.policy.n_features} features that the policy reads: "
+                f"got {n_features}. Make a new MetaAugment for this model."
+            )
+        self._features = features
 
     @override
     def draw_theta(

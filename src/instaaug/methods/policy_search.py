@@ -9,7 +9,8 @@ from torch import Generator, nn
 
 from instaaug.augmentation.held_out import HeldOutBatch
 from instaaug.errors import ArgumentError
-from instaaug.methods.fast_auto_augment import LEVELS, FastAutoAugment, Step, SubPolicy
+from instaaug.methods.fast_auto_augment import FastAutoAugment, Step, SubPolicy
+from instaaug.methods.operation_levels import LEVELS
 from instaaug.methods.optuna_package import quiet_optuna
 from instaaug.networks.evaluation_mode import evaluation_mode
 

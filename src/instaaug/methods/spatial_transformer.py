@@ -143,7 +143,7 @@ class SpatialTransformer(FixedAugmenter):
 
     @override
     def monitor(self, batch: AugmentedBatch) -> Mapping[str, Tensor]:
-        """Share of the image's area that is seen, and how far off the middle, in half sides."""
+        """Area that is looked at, in areas of the image, and its distance from the middle."""
         a, b, right, c, d, down = batch.theta.detach().unbind(-1)
         return {
             "area/seen": (a * d - b * c).abs().mean(),
