@@ -98,10 +98,21 @@ class Stop(Callback):
             raise RuntimeError("The plug was pulled.")
 
 
-def test_an_interrupted_run_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
-    whole = train(SMALL, tmp_path / "whole")
+WITH_STATE: dict[str, dict[str, Any]] = {
+    "instaaug": {},
+    "augerino": {"transforms": "crop"},
+    "adaaug": {"options": "search_every=1"},
+    "metaaugment": {"options": "refresh_every=2"},
+    "fast_autoaugment": {"options": "n_folds=1,n_trials=3,n_images=8,fold_epochs=1"},
+}
+
+
+@pytest.mark.parametrize("method", WITH_STATE)
+def test_an_interrupted_run_ends_as_if_it_had_not_been(method: Any, tmp_path: Path) -> None:
+    config = replace(SMALL, method=method, **WITH_STATE[method])
+    whole = train(config, tmp_path / "whole")
     with pytest.raises(RuntimeError, match="The plug was pulled"):
-        train(SMALL, tmp_path / "halves", callbacks=[Stop()])
+        train(config, tmp_path / "halves", callbacks=[Stop()])
     assert not (tmp_path / "halves" / "results.json").exists()
     assert resume(tmp_path / "halves") == whole
     assert same_weights(tmp_path / "whole", tmp_path / "halves")
@@ -235,6 +246,21 @@ def test_scores_on_images_that_were_added_since_are_refused(
     monkeypatch.setattr("instaaug.data.named.turned_sprites.N_TEST", N_TEST + 1)
     with pytest.raises(ArgumentError, match="`data` must be the same as when the run began"):
         score_run(run)
+
+
+def test_a_method_that_searches_keeps_images_from_the_model(tmp_path: Path) -> None:
+    config = replace(SMALL, epochs=1, validation_fraction=0.0)
+    whole = train(config, tmp_path / "whole")
+    results = train(replace(config, method="adaaug", search_fraction=0.25), tmp_path / "run")
+    assert results["n_train"] == round(0.75 * N_TRAIN)
+    assert results["split_hash"] == whole["split_hash"]  # the same images all the same
+
+
+def test_a_share_of_the_training_images_will_do_for_a_trial() -> None:
+    whole, half = load_splits(SMALL), load_splits(replace(SMALL, train_fraction=0.5))
+    assert len(half.train) == pytest.approx(len(whole.train) / 2, abs=1)
+    assert len(half.test) == len(whole.test)
+    assert half.hash != whole.hash
 
 
 def test_splits_are_those_of_the_settings() -> None:

@@ -103,7 +103,7 @@ class Judged(HeldOutLearner):
         return losses.mean() + 100 * self.number
 
     @override
-    def draw(self, x: Images, n_samples: int, **settings: object) -> Tensor:  # type: ignore[override]
+    def draw(self, x: Images, n_samples: int, **settings: object) -> Tensor:
         return self.inner.draw(x, n_samples)
 
     @override

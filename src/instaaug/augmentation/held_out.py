@@ -33,12 +33,12 @@ class HeldOutBatch:
 class HeldOutLearner(Augmenter):
     """An augmenter whose parameters learn from held-out images instead of the training loss.
 
-    In every ``search_every``-th step, before the model learns from ``batch``, the task minimizes
+    For every ``search_every``-th batch, before the model learns from it, the task minimizes
     :meth:`search_objective` over the augmenter's parameters, and over nothing else.
     """
 
     search_every: int = 1
-    """Steps of the model per step of the augmenter."""
+    """Batches per step of the augmenter."""
 
     @abstractmethod
     def search_objective(

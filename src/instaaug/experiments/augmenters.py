@@ -5,6 +5,7 @@ from typing import Any
 
 from instaaug import methods
 from instaaug.augmentation import Augmenter, InstaAug
+from instaaug.errors import ArgumentError
 from instaaug.experiments.config import TrainConfig
 from instaaug.experiments.data_facts import DataFacts
 from instaaug.experiments.method_options import method_options
@@ -50,6 +51,11 @@ def random_augmentation(config: TrainConfig, facts: DataFacts) -> Augmenter:
 @AUGMENTERS.register("instaaug")
 def instaaug(config: TrainConfig, facts: DataFacts) -> Augmenter:
     """Ranges and boxes learned per image."""
+    if config.options:
+        raise ArgumentError(
+            f"`options` must be empty for instaaug: got {config.options!r}. All that it has are "
+            "settings, such as `entropy`, `grid` and `rule`."
+        )
     learns_from_input = config.conditioning == "input" and config.estimator != "exact"
     predicts = config.baseline in ("value", "critic")
     return InstaAug(
@@ -75,9 +81,15 @@ def instaaug(config: TrainConfig, facts: DataFacts) -> Augmenter:
 def augerino(config: TrainConfig, facts: DataFacts) -> Augmenter:
     """Augerino: one learned range for all images; affine, or of colors if transforms are."""
     known = _of_images(config, facts)
+    if config.transforms in ("auto", "affine"):
+        return _made(methods.Augerino, config, known)
     transforms = transforms_of(config)
     if not all(isinstance(transform, ColorTransform) for transform in transforms):
-        return _made(methods.Augerino, config, known)
+        raise ArgumentError(
+            "`transforms` must be affine (or auto) or colors for augerino: got "
+            f"{config.transforms!r}. For one learned range of other transforms take instaaug with "
+            'conditioning="none"; for turns alone --options opened=turn.'
+        )
     return _made(methods.AugerinoColor, config, {"transforms": transforms, **known})
 
 

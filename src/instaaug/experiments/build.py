@@ -35,6 +35,7 @@ def build_task(
             stem_stride=config.stem_stride,
         ).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         augmenter = make_augmenter(config, facts)
+        augmenter.attach(model)  # some have weights from then on only
     settings: dict[str, Any] = {
         "optimization": Optimization(
             config.optimizer,

@@ -37,6 +37,9 @@ Bands = Pair | dict[str, Pair]
 HELD_OUT_METHODS = ("adaaug", "adacrops", "metaaugment")
 """Methods that learn from training images which they keep from the model."""
 
+LEARN_ALONG = ("instaaug", "augerino", "spatial_transformer")
+"""Methods that learn from the training loss."""
+
 PANELS = ("Data", "Model", "Augmentation", "Training", "Evaluation", "Machine")
 
 
@@ -160,7 +163,9 @@ class TrainConfig:
     schedule: Literal["constant", "cosine", "one_cycle", "plateau"] = setting(
         "Training", "one_cycle", "How the learning rate of the model moves."
     )
-    phi_optimizer: Literal["sgd", "adam", "adamw"] = setting("Training", "adam", "Optimizer of φ.")
+    phi_optimizer: Literal["sgd", "adam", "adamw"] = setting(
+        "Training", "adam", "Optimizer of φ; sgd has a momentum of 0.9."
+    )
     phi_learning_rate: float = setting("Training", 1e-3, "Learning rate of φ.")
     phi_schedule: Literal["constant", "cosine", "one_cycle", "plateau"] = setting(
         "Training", "constant", "How the learning rate of φ moves."
@@ -177,7 +182,7 @@ class TrainConfig:
     search_fraction: float = setting(
         "Training",
         0.1,
-        "Share of the training images that adaaug and metaaugment keep from the model.",
+        "Share of the training images that adaaug, adacrops and metaaugment keep from the model.",
     )
     loss: Literal["squared", "absolute"] = setting("Training", "squared", "Error of a regression.")
     label_smoothing: float = setting("Training", 0.0, "Label smoothing of a classification.")
@@ -235,7 +240,25 @@ class TrainConfig:
                 '`estimator="exact"` tries every box: got `n_samples` '
                 f"{self.n_samples}. Leave it at 1."
             )
+        self._check_method()
         self._check_precision()
+
+    def _check_method(self) -> None:
+        if self.phi_step == "separate" and self.method not in LEARN_ALONG:
+            raise ArgumentError(
+                '`phi_step="separate"` needs a method that learns from the training loss: got '
+                f"{self.method!r}, not one of {', '.join(LEARN_ALONG)}."
+            )
+        if self.method in HELD_OUT_METHODS and not self.search_fraction:
+            raise ArgumentError(
+                f"`search_fraction` must be above 0 for {self.method}, which learns from images "
+                "that the model does not see. 0.1 is usual."
+            )
+        if self.method == "fast_autoaugment" and self.task != "classification":
+            raise ArgumentError(
+                "`task` must be classification to search for a policy, which counts images that "
+                f"are classified rightly: got {self.task!r}."
+            )
 
     def _check_precision(self) -> None:
         own_steps = self.phi_step == "separate" or self.method in HELD_OUT_METHODS

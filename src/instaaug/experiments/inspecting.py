@@ -7,6 +7,8 @@ from instaaug.errors import ArgumentError
 from instaaug.experiments.observing import observed_images
 from instaaug.experiments.predicted_files import decoded_files, image_paths
 from instaaug.experiments.subjects import find_subject
+from instaaug.methods import NoAugmentation
+from instaaug.methods.mixing import MixingAugmenter
 from instaaug.report.pictures.input_rows import MOST_INPUTS
 from instaaug.report.pictures.inputs import draw_inputs
 from instaaug.report.theme import save_figure
@@ -32,10 +34,10 @@ def inspect_files(
         raise ArgumentError(f"`n_samples` must be at least 1: got {n_samples}.")
     files = image_paths(images)
     subject = find_subject(path)
-    if subject.n_views == 0:
+    if isinstance(subject.augmenter, NoAugmentation | MixingAugmenter):
         raise ArgumentError(
-            f"`run` must augment images: that in {str(path)!r} leaves them as they are. Name one "
-            "with --method instaaug or random."
+            f"`run` must change single images: that in {str(path)!r} leaves them as they are. "
+            "Name one of another method, such as instaaug or random."
         )
     target = Path(path) / "report" / "inspect.png" if out is None else Path(out)
     written = []

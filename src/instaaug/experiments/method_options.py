@@ -40,6 +40,8 @@ def method_options(
             raise ArgumentError(f"`options` must be like alpha=0.2, k=2: got {piece!r}.")
         if name not in kinds:
             raise UnknownNameError(f"option of {made.__name__}", name, kinds)
+        if name in options:
+            raise ArgumentError(f"`options` must give every name once: got {name} twice.")
         options[name] = _read(name, value, kinds[name])
     return options
 

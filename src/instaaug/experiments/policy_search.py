@@ -25,7 +25,7 @@ from instaaug.methods.optuna_package import import_optuna
 from instaaug.methods.policy_search import OnTrial, search_policy
 from instaaug.tasks import AugmentedTask, BatchLoader, Interrupted
 
-__all__ = ["FILE", "HELD_OUT", "find_policy", "prepared_policy"]
+__all__ = ["FILE", "HELD_OUT", "check_search", "find_policy", "prepared_policy"]
 
 FILE = "policy_search.json"
 """Where a folder keeps what was found so far."""
@@ -85,12 +85,12 @@ def find_policy(
         on_trial: Called with the number of policies tried and of all.
 
     Raises:
-        ArgumentError: If there are no classes, or if the policy might have no room.
+        ArgumentError: If the policy might have no room.
         DataError: If the folder holds what another search has found.
         MissingOptunaError: If Optuna is not installed.
         Interrupted: If the system asks the program to stop while a model is trained.
     """
-    _check(config, augmenter)
+    check_search(augmenter)
     made_with = _facts_of_search(config, facts, augmenter)
     found = [] if folder is None else _read(folder / FILE, made_with)
     total = augmenter.n_folds * augmenter.n_trials
@@ -181,14 +181,9 @@ def _held_out(
     return HeldOutBatch(task.prepared(x.to(device)), targets.to(device))
 
 
-def _check(config: TrainConfig, augmenter: FastAutoAugment) -> None:
+def check_search(augmenter: FastAutoAugment) -> None:
     """Raise before a model is trained in vain."""
     import_optuna()
-    if config.task != "classification":
-        raise ArgumentError(
-            f"`task` must be classification to search for a policy: got {config.task!r}. The "
-            "search counts images that are classified rightly."
-        )
     most = augmenter.n_folds * N_BEST * N_SUBPOLICIES
     if most > augmenter.n_policies:
         raise ArgumentError(

@@ -23,7 +23,7 @@ from instaaug.experiments.build import build_task
 from instaaug.experiments.config import HELD_OUT_METHODS, TrainConfig
 from instaaug.experiments.data_facts import DataFacts
 from instaaug.experiments.lightning_manners import interrupts_passed_on, quiet_lightning
-from instaaug.experiments.policy_search import prepared_policy
+from instaaug.experiments.policy_search import check_search, prepared_policy
 from instaaug.experiments.run_directory import RunDirectory
 from instaaug.methods import FastAutoAugment
 from instaaug.tasks import (
@@ -53,6 +53,7 @@ def train(
     *,
     callbacks: list[Callback] | None = None,
     on_decode: OnProgress | None = None,
+    on_search: OnProgress | None = None,
 ) -> dict[str, Any]:
     """Train from the beginning; the folder ``out`` receives everything. Returns the results.
 
@@ -61,6 +62,8 @@ def train(
         out: A folder that does not hold a run yet.
         callbacks: More callbacks of Lightning, such as a progress bar.
         on_decode: Called with the number of files decoded and of all files.
+        on_search: Called with the number of policies tried and of all, by a method that searches
+            before it trains.
     """
     run, config = RunDirectory(out), config.located()
     if run.path.resolve().is_relative_to(config.data):
@@ -76,7 +79,7 @@ def train(
         if is_first:
             run.withdraw()
         raise
-    return _fit(run, config, ready)
+    return _fit(run, config, ready, on_search)
 
 
 def resume(
@@ -84,11 +87,12 @@ def resume(
     *,
     callbacks: list[Callback] | None = None,
     on_decode: OnProgress | None = None,
+    on_search: OnProgress | None = None,
 ) -> dict[str, Any]:
     """Go on with an interrupted run from its last checkpoint, or from the start if it has none."""
     run = RunDirectory(out)
     config = run.read_config()
-    return _fit(run, config, _prepare(run, config, callbacks or [], on_decode))
+    return _fit(run, config, _prepare(run, config, callbacks or [], on_decode), on_search)
 
 
 def load_splits(config: TrainConfig, on_decode: OnProgress | None = None) -> DataSplits:
@@ -170,19 +174,23 @@ def _prepare(
         )
         splits, held_out = replace(splits, train=parts.train), parts.test
     task = build_task(config, facts, held_out=held_out)
+    if isinstance(task.augmenter, FastAutoAugment):
+        check_search(task.augmenter)
     with quiet_lightning(), _refusals_explained():
         trainer = _make_trainer(run, config, splits, callbacks)
     return _Ready(splits, facts, task, trainer)
 
 
-def _fit(run: RunDirectory, config: TrainConfig, ready: _Ready) -> dict[str, Any]:
+def _fit(
+    run: RunDirectory, config: TrainConfig, ready: _Ready, on_search: OnProgress | None
+) -> dict[str, Any]:
     splits, facts, task, trainer = ready
     if not is_later_process():
         run.write_facts(facts)
     started = time.monotonic()
     with quiet_lightning():
         if isinstance(task.augmenter, FastAutoAugment) and _checkpoint(run) is None:
-            prepared_policy(run.path, config, splits, facts, task.augmenter)
+            prepared_policy(run.path, config, splits, facts, task.augmenter, on_trial=on_search)
         seed_everything(config.seed + trainer.global_rank, verbose=False)
         with interrupts_passed_on():
             trainer.fit(task, **_loaders(splits, config, trainer), ckpt_path=_checkpoint(run))

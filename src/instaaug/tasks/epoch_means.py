@@ -33,14 +33,15 @@ class EpochMeans:
     def add(self, numbers: Mapping[str, Tensor]) -> None:
         """Count a step."""
         for name, value in numbers.items():
-            self.sums[name] = self.sums.get(name, torch.zeros_like(value)) + value
+            number = value.detach().float()  # a sum in half precision would soon stand still
+            self.sums[name] = self.sums.get(name, torch.zeros_like(number)) + number
             self.counts[name] = self.counts.get(name, 0) + 1
 
     def means(self) -> dict[str, float]:
         """Means over the steps and over all processes."""
         if not self.sums:
             return {}
-        means = torch.stack([total.float() / self.counts[n] for n, total in self.sums.items()])
+        means = torch.stack([total / self.counts[n] for n, total in self.sums.items()])
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             torch.distributed.all_reduce(means)
             means /= torch.distributed.get_world_size()

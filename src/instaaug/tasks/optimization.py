@@ -19,7 +19,7 @@ from torch.optim.lr_scheduler import (
 
 from instaaug.errors import ArgumentError, UnknownNameError
 
-__all__ = ["Optimization", "OptimizerName", "ScheduleName", "optimizer_steps"]
+__all__ = ["Optimization", "OptimizerName", "ScheduleName", "optimizer_steps", "search_steps"]
 
 OptimizerName = Literal["sgd", "adam", "adamw"]
 ScheduleName = Literal["constant", "cosine", "one_cycle", "plateau"]
@@ -106,9 +106,28 @@ def optimizer_steps(trainer: Trainer, first_epoch: int, *, accumulate: int) -> i
         first_epoch: Where its work begins.
         accumulate: Batches per step; the last step of an epoch may have fewer.
     """
+    counted = _batches(trainer)
+    if counted is None:
+        return None
+    n_epochs, per_epoch, rest = counted
+    n_epochs = max(n_epochs - first_epoch, 0)
+    return n_epochs * ceil(per_epoch / accumulate) + ceil(rest / accumulate)
+
+
+def search_steps(trainer: Trainer, first_epoch: int, *, every: int) -> int | None:
+    """How many batches from an epoch on have a number that ``every`` divides; None if unknown."""
+    counted = _batches(trainer)
+    if counted is None:
+        return None
+    n_epochs, per_epoch, rest = counted
+    first, end = min(first_epoch, n_epochs) * per_epoch, n_epochs * per_epoch + rest
+    return ceil(end / every) - ceil(first / every)
+
+
+def _batches(trainer: Trainer) -> tuple[int, int, int] | None:
+    """Whole epochs, batches in each, and batches after them."""
     n_batches, per_epoch = trainer.estimated_stepping_batches, trainer.num_training_batches
     if not isfinite(n_batches) or not isfinite(per_epoch):
         return None
     n_epochs, rest = divmod(int(n_batches), int(per_epoch))
-    n_epochs = max(n_epochs - first_epoch, 0)
-    return n_epochs * ceil(per_epoch / accumulate) + ceil(rest / accumulate)
+    return n_epochs, int(per_epoch), rest

@@ -21,7 +21,7 @@ from instaaug.shapes import Images
 from instaaug.tasks.epoch_means import EpochMeans
 from instaaug.tasks.finite import check_losses, check_weights
 from instaaug.tasks.loader import BatchLoader
-from instaaug.tasks.optimization import Optimization, optimizer_steps
+from instaaug.tasks.optimization import Optimization, optimizer_steps, search_steps
 from instaaug.tasks.phi_passes import add_gradients, drawn_batch
 
 __all__ = ["AugmentedTask", "PhiStep"]
@@ -130,7 +130,7 @@ class AugmentedTask(LightningModule, ABC):
     def configure_optimizers(self) -> Any:
         made = []
         for optimization, module in self._trained():
-            n_steps = self._count_steps(0 if module is self.model else self._phi_starts)
+            n_steps = self._count_steps(module)
             optimizer = optimization.make_optimizer(module.parameters())
             made.append((optimizer, optimization.make_schedule(optimizer, n_steps)))
         return [optimizer for optimizer, _ in made], [schedule for _, schedule in made]
@@ -140,14 +140,17 @@ class AugmentedTask(LightningModule, ABC):
         """The first epoch in which φ learns."""
         return self.pretrain_epochs + self.phi_rest_epochs
 
-    def _count_steps(self, first_epoch: int) -> int:
-        """Optimizer steps from an epoch on; the last one of each may have fewer batches."""
-        counted = optimizer_steps(self.trainer, first_epoch, accumulate=self.accumulate)
-        if counted is not None:
-            return counted
-        for optimization, _ in self._trained():
-            optimization.check_unknown_length()
-        return 0
+    def _count_steps(self, module: nn.Module) -> int:
+        """Steps of the optimizer of a module; the last one of an epoch may have fewer batches."""
+        first = 0 if module is self.model else self._phi_starts
+        if isinstance(module, HeldOutLearner):
+            counted = search_steps(self.trainer, first, every=module.search_every)
+        else:
+            counted = optimizer_steps(self.trainer, first, accumulate=self.accumulate)
+        if counted is None:
+            for optimization, _ in self._trained():
+                optimization.check_unknown_length()
+        return counted or 0
 
     def _trained(self) -> list[tuple[Optimization, nn.Module]]:
         both = [(self.optimization, self.model), (self.phi_optimization, self.augmenter)]
@@ -174,13 +177,15 @@ class AugmentedTask(LightningModule, ABC):
         separate = self.phi_step == "separate"
         with torch.set_grad_enabled(not separate):
             batch = self.augmenter(x, self.n_samples, generator=generator, targets=targets)
+        searched: Mapping[str, Tensor] = {}
         if isinstance(self.augmenter, HeldOutLearner):
-            self._search(self.augmenter, batch, generator)
+            searched = self._search(self.augmenter, batch, generator)
         losses = self._losses_of(batch)
         self._learn(losses.mean() if separate else self.augmenter.objective(losses, batch))
         if separate:
             batch = self._learn_phi(x, targets, generator)
-        self._note({"loss": losses.detach().mean(), **self.augmenter.monitor(batch)})
+        numbers = {**self.augmenter.monitor(batch), **searched}
+        self._note({"loss": losses.detach().mean(), **numbers})
 
     def _learn_phi(self, x: Images, targets: Tensor, generator: Generator) -> AugmentedBatch:
         """φ's own pass: another draw, and the model as it is in evaluation."""
@@ -194,11 +199,11 @@ class AugmentedTask(LightningModule, ABC):
 
     def _search(
         self, augmenter: HeldOutLearner, batch: AugmentedBatch, generator: Generator
-    ) -> None:
+    ) -> Mapping[str, Tensor]:
         """A step of an augmenter that learns from images which the model does not train on."""
         if self.n_steps % augmenter.search_every or self.current_epoch < self._phi_starts:
-            return
-        if self.held_out is None:
+            return {}
+        if not self.held_out:
             raise ArgumentError(
                 f"`held_out` must be images for {type(augmenter).__name__} to learn from: got "
                 "none. Keep a tenth of the training images from the model."
@@ -210,6 +215,7 @@ class AugmentedTask(LightningModule, ABC):
         )
         add_gradients(objective, augmenter)
         self._step(augmenter)
+        return {"search_loss": objective.detach()}
 
     def _learn(self, objective: Tensor) -> None:
         """The pass of the model, in which an augmenter learns along unless it has its own."""
