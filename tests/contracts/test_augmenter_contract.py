@@ -1,6 +1,6 @@
 """Every method keeps the promises of an augmenter, so that all that trains one trains them all."""
 
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ from instaaug.experiments.data_facts import DataFacts
 from instaaug.methods import FastAutoAugment, MixUp, RandAugment
 from instaaug.tasks import BatchLoader, Optimization
 from tests.support.models import images, labels, small_classifier
-from tests.support.tiny_training import fit, labeled_halves, parameters_of, supervised
+from tests.support.tiny_training import EachStep, fit, labeled_halves, parameters_of, supervised
 
 MEAN, STD = (0.4, 0.5, 0.6), (0.2, 0.25, 0.3)
 FACTS = DataFacts(16, 3, ("a", "b", "c"), 3, MEAN, STD, "")
@@ -105,7 +105,7 @@ def test_the_objective_teaches_the_model_and_whoever_learns_along(method: str) -
     objective.backward()
     assert all(p.grad is not None and p.grad.any() for p in model.parameters() if p.ndim > 1)
     learns_along = method in LEARNING and not isinstance(aug, HeldOutLearner)
-    assert learns_along <= any(p.grad is not None and p.grad.any() for p in aug.parameters())
+    assert learns_along == any(p.grad is not None and p.grad.any() for p in aug.parameters())
     with pytest.raises(ShapeError):
         aug.objective(losses.mean(), batch)
 
@@ -142,15 +142,47 @@ def test_only_a_transformer_that_is_always_there_changes_what_is_not_drawn(metho
 
 
 @ALL
-def test_it_trains_in_a_task_and_nobody_learns_what_is_not_theirs(method: str) -> None:
-    model, data = small_classifier(2), labeled_halves(24, side=16)
+@pytest.mark.parametrize("settings", [{}, {"accumulate": 2, "n_samples": 2}], ids=["plain", "odd"])
+def test_it_trains_in_a_task(method: str, settings: dict[str, Any]) -> None:
+    model, data = small_classifier(2), labeled_halves(20, side=16)
     aug = made(method, model)
-    task = supervised(aug, model=model, held_out=data, phi_optimization=Optimization("adam", 1e-2))
-    before = [parameters_of(model), *(parameters_of(aug) for _ in [0] if method in LEARNING)]
+    task = supervised(
+        aug, model=model, held_out=data, phi_optimization=Optimization("adam", 1e-2), **settings
+    )
+    learning = [model, aug] if method in LEARNING else [model]
+    before = [parameters_of(module) for module in learning]
     fit(task, BatchLoader(data, 8, seed=0), epochs=2)
-    after = [parameters_of(model), *(parameters_of(aug) for _ in [0] if method in LEARNING)]
+    after = [parameters_of(module) for module in learning]
     assert all(not torch.equal(a, b) for a, b in zip(before, after, strict=True))
     assert task.n_steps == 6
+
+
+@pytest.mark.parametrize("method", HELD_OUT_METHODS)
+def test_a_policy_learns_nothing_from_what_the_model_learns_from(method: str) -> None:
+    model, data = small_classifier(2), labeled_halves(16, side=16)
+    aug = made(method, model)
+    assert isinstance(aug, HeldOutLearner)
+    aug.search_every = 1000  # the first batch alone
+    task = supervised(
+        aug, model=model, held_out=data, phi_optimization=Optimization("sgd", 0.1, momentum=0.0)
+    )
+    after_each = EachStep(lambda task: parameters_of(task.augmenter))
+    fit(task, BatchLoader(data, 8, seed=0), epochs=2, callbacks=[after_each])
+    assert all(torch.equal(after_each.seen[0], later) for later in after_each.seen[1:])
+
+
+@pytest.mark.parametrize("method", HELD_OUT_METHODS)
+def test_the_schedule_of_a_policy_has_as_many_steps_as_the_policy(method: str) -> None:
+    model, data = small_classifier(2), labeled_halves(20, side=16)
+    aug = made(method, model)
+    assert isinstance(aug, HeldOutLearner)
+    aug.search_every = 3
+    task = supervised(
+        aug, model=model, held_out=data, accumulate=2,
+        phi_optimization=Optimization("sgd", 0.1, schedule="cosine"),
+    )  # fmt: skip
+    fit(task, BatchLoader(data, 8, seed=0), epochs=3)  # nine batches, three searches
+    assert task.history[-1]["phi_learning_rate"] == pytest.approx(0.0, abs=1e-6)
 
 
 @pytest.mark.parametrize("method", HELD_OUT_METHODS)

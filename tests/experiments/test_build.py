@@ -6,15 +6,17 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from instaaug import InstaAug
 from instaaug.data import load_data
 from instaaug.errors import ArgumentError
+from instaaug.experiments.augmenters import AUGMENTERS
 from instaaug.experiments.build import build_task
 from instaaug.experiments.config import TrainConfig
 from instaaug.experiments.data_facts import DataFacts
 from instaaug.experiments.named_transforms import levels_of, transforms_of
-from instaaug.methods import NoAugmentation, RandomAugmentation
+from instaaug.methods import Augerino, AugerinoColor, NoAugmentation, RandomAugmentation
 from instaaug.tasks import RegressionTask, SupervisedTask
 
 FACTS = DataFacts(
@@ -138,15 +140,50 @@ def test_a_baseline_that_needs_the_input_gives_way_without_one(
     assert task.augmenter.settings.baseline == baseline
 
 
-def weights(seed: int) -> torch.Tensor:
-    return torch.cat([p.flatten() for p in build_task(TrainConfig(seed=seed), FACTS).parameters()])
+def weights(seed: int, method: str) -> Tensor:
+    task = build_task(TrainConfig(seed=seed, method=method), FACTS)  # type: ignore[arg-type]
+    return torch.cat([p.flatten() for p in task.parameters()])
 
 
-def test_the_seed_alone_decides_the_first_weights() -> None:
+@pytest.mark.parametrize("method", sorted(AUGMENTERS))
+def test_the_seed_alone_decides_the_first_weights(method: str) -> None:
     torch.manual_seed(1)
-    first = weights(0)
+    first = weights(0, method)
     torch.manual_seed(2)
     before = torch.get_rng_state()
-    assert torch.equal(weights(0), first)
-    assert not torch.equal(weights(1), first)
+    assert torch.equal(weights(0, method), first)
+    assert not torch.equal(weights(1, method), first)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_policy_that_reads_the_model_begins_with_another_head_for_another_seed() -> None:
+    for method in ("adaaug", "adacrops", "metaaugment"):
+        heads = [
+            torch.cat([p.flatten() for p in task.augmenter.parameters()])
+            for seed in (0, 1)
+            for task in [build_task(TrainConfig(seed=seed, method=method), FACTS)]
+        ]
+        assert not torch.equal(*heads)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"method": "instaaug", "options": "alpha=3"}, "`options` must be empty for instaaug"),
+        ({"method": "augerino", "transforms": "rotation"}, "`transforms` must be affine"),
+        ({"method": "none", "options": "alpha=3"}, "`options` must be empty for NoAugmentation"),
+    ],
+)
+def test_settings_that_a_method_does_not_have_are_refused(
+    settings: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ArgumentError, match=words):
+        build_task(TrainConfig(**settings), FACTS)
+
+
+def test_augerino_is_affine_or_of_colors() -> None:
+    made = {
+        words: build_task(TrainConfig(method="augerino", transforms=words), FACTS).augmenter
+        for words in ("auto", "affine", "color", "brightness,contrast")
+    }
+    assert [type(aug) for aug in made.values()] == [Augerino] * 2 + [AugerinoColor] * 2

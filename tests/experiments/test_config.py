@@ -124,6 +124,19 @@ def test_a_value_takes_the_declared_type(name: str, given: Any, expected: Any) -
         ({"estimator": "exact", "n_samples": 2}, '`estimator="exact"` tries every box: got `n_sa'),
         ({"task": "regression", "merge": "probability"}, '`merge="probability"` needs classes'),
         ({"clip": 1, "precision": "16-mixed"}, "`clip` cannot see through the scaling"),
+        ({"method": "adaaug", "precision": "16-mixed"}, "Steps of φ alone cannot see through"),
+        ({"method": "mixup", "phi_step": "separate"}, '`phi_step="separate"` needs a method that'),
+        (
+            {"method": "metaaugment", "phi_step": "separate"},
+            '`phi_step="separate"` needs a method',
+        ),
+        (
+            {"method": "adacrops", "search_fraction": 0},
+            "`search_fraction` must be above 0 for ada",
+        ),
+        ({"method": "fast_autoaugment", "task": "regression"}, "`task` must be classification to"),
+        ({"train_fraction": 0}, "`train_fraction` must be at least"),
+        ({"train_fraction": 1.5}, "`train_fraction` must be at most 1"),
     ],
 )
 def test_a_value_that_cannot_work_is_refused(values: dict[str, Any], words: str) -> None:

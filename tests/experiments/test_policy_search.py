@@ -263,7 +263,7 @@ def test_what_cannot_work_is_refused_before_anything_is_trained(
     trained: list[tuple[AugmentedTask, LabeledImages]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ArgumentError, match="`task` must be classification to search"):
-        found(replace(CONFIG, task="regression"))
+        replace(CONFIG, method="fast_autoaugment", task="regression")
     with pytest.raises(ArgumentError, match="`n_policies` must be at least 100 for 2 folds"):
         found(n_policies=99)
     monkeypatch.setitem(sys.modules, "optuna", None)

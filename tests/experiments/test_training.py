@@ -100,7 +100,7 @@ class Stop(Callback):
 
 WITH_STATE: dict[str, dict[str, Any]] = {
     "instaaug": {},
-    "augerino": {"transforms": "crop"},
+    "augerino": {},
     "adaaug": {"options": "search_every=1"},
     "metaaugment": {"options": "refresh_every=2"},
     "fast_autoaugment": {"options": "n_folds=1,n_trials=3,n_images=8,fold_epochs=1"},

@@ -202,7 +202,9 @@ def test_no_trial_begins_when_the_budget_is_spent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter(range(0, 10_000, 10))  # each trial asks twice: ten seconds
-    monkeypatch.setattr("instaaug.experiments.tuning.search.time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(
+        "instaaug.experiments.tuning.search.time.monotonic", lambda: float(next(clock))
+    )
     spent = tune(CONFIG, tmp_path / "search", n_trials=20, budget=25.0, run=Fake())
     assert [record.seconds for record in spent.records] == [10.0] * 3
     again = tune(CONFIG, tmp_path / "search", n_trials=20, budget=25.0, run=Fake())
