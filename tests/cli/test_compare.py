@@ -7,13 +7,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from instaaug.cli.compare import _and_written
 from instaaug.cli.standings import shown_standings, standings_table
+from instaaug.errors import DataError
 from instaaug.experiments.comparison.standings import Standing
 from instaaug.experiments.comparison.state import claimed_by_one
 from instaaug.report.records.run_record import Score
@@ -31,7 +34,9 @@ PROGRAM = "import instaaug.cli; instaaug.cli.main()"
     [
         (["--method", "none"], "`method` is what is compared: name several in `methods`."),
         (["--methods", "none,rndom"], "There is no method or variant called 'rndom'."),
-        (["--methods", "none", "--budget", "soon"], "`budget` must be a time like 90s"),
+        (["--methods", "none", "--budget", "1m"], "`budget` and `epochs` say the same thing"),
+        (["--methods", "none", "--devices", "2"], "`devices` and `nodes` must be 1"),
+        (["--methods", "none(epochs=2)"], "`epochs` must be the same for all methods"),
         (["--methods", "none", "--reference", "random"], "There is no contender called 'random'"),
         (["--methods", "none", "--out", "pets/x"], "`out` must lie outside of the images"),
     ],
@@ -44,6 +49,55 @@ def test_slips_are_found_at_once_and_leave_no_trace(
     runs = tmp_path / "runs"
     assert not runs.exists() or not list(runs.iterdir())
     assert not (tmp_path / "pets" / "x").exists()
+
+
+def test_a_budget_is_a_time(instaaug: CommandLine, tmp_path: Path) -> None:
+    plain_folder(tmp_path / "pets")
+    said = instaaug.error("compare", "pets", "--methods", "none", "--budget", "soon")
+    assert "`budget` must be a time like 90s" in said
+
+
+def test_a_typed_band_takes_the_place_of_a_filed_one_said_in_the_other_way(
+    instaaug: CommandLine, tmp_path: Path
+) -> None:
+    plain_folder(tmp_path / "pets")
+    (tmp_path / "my.yaml").write_text("entropy: [1.0, 2.0]\n")
+    said = instaaug.error(
+        "compare", "pets", *QUICK, "--config", "my.yaml", "--diversity", "0.1", "0.3",
+        "--methods", "rndom",
+    )  # fmt: skip
+    assert "There is no method or variant called 'rndom'" in said
+
+
+def test_ctrl_c_while_timing_says_how_to_go_on_and_leaves_no_trace(
+    instaaug: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain_folder(tmp_path / "pets")
+
+    def stopped(_: object) -> float:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("instaaug.experiments.comparison.plan.measured_epoch", stopped)
+    done = instaaug("compare", "pets", *QUICK, "--methods", "none", "--out", "c")
+    assert (done.code, done.err) == (130, "Stopped. The same command goes on.\n")
+    assert not (tmp_path / "c").exists()
+
+
+def test_tables_that_cannot_be_written_stop_no_training_and_are_told_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def broken(_: Path) -> None:
+        raise DataError("There are two measures.")
+
+    monkeypatch.setattr("instaaug.cli.compare.read_comparison", broken)
+    console = Console(file=StringIO(), width=80)
+    seen: list[Sequence[Standing]] = []
+    on_change = _and_written(console, seen.append, tmp_path)
+    on_change(RUNS[:1])
+    on_change(RUNS)
+    assert seen == [RUNS[:1], RUNS]
+    assert isinstance(console.file, StringIO)
+    assert console.file.getvalue() == "There is no table yet: There are two measures.\n"
 
 
 def test_two_at_once_do_not_fight(instaaug: CommandLine, tmp_path: Path) -> None:
@@ -97,11 +151,10 @@ def test_without_a_terminal_every_run_that_ends_is_a_line() -> None:
         show(RUNS)
         show(RUNS)
     assert isinstance(console.file, StringIO)
-    lines = console.file.getvalue().splitlines()
-    assert lines[0] == "1 of 1 runs have ended before."
-    assert sorted(line.split(" ", 1)[1] for line in lines[1:]) == [
-        "random, seed 0: 62.50%",
-        "random, seed 1: failed: NaN.",
+    assert console.file.getvalue().splitlines() == [
+        "1 of 1 runs have ended before.",
+        "2/5 random, seed 0: 62.50%",
+        "3/5 random, seed 1: failed: NaN.",
     ]
 
 
@@ -110,7 +163,10 @@ def test_a_terminal_shows_a_table_that_is_gone_in_the_end() -> None:
     with shown_standings(console, n_epochs=20) as show:
         show(RUNS)
     assert isinstance(console.file, StringIO)
-    assert "epoch 4/20" in console.file.getvalue()
+    before, _, after = console.file.getvalue().rpartition("to do")
+    assert "epoch 4/20" in before
+    n_lines = shown(standings_table(RUNS, n_epochs=20)).count("\n")
+    assert after.count("\x1b[2K") >= n_lines == 5  # each line of the table is erased
 
 
 # In earnest
@@ -188,14 +244,15 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     )  # fmt: skip
     runs = [tmp_path / "c" / name / "seed_0" for name in ("none", "random")]
     process = subprocess.Popen(  # noqa: S603
-        command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL
+        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE
     )
     until = time.monotonic() + 120
     while not all((r / "last.ckpt").is_file() for r in runs) and time.monotonic() < until:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    printed, said = process.communicate(timeout=60)
     assert process.returncode == 130
+    assert b"Saving; press Ctrl-C again to end at once." in printed
     assert b"Stopped by SIGINT with 0 of 2 runs finished; everything is saved." in said
     assert all("Stopped by SIGTERM in epoch" in (r / "log.txt").read_text() for r in runs)
     assert not list(tmp_path.glob("c/*/*/failure.json"))

@@ -9,7 +9,7 @@ from instaaug.cli.leaderboard import leaderboard_table
 from instaaug.report.compared.cells import table_rows
 from instaaug.report.compared.comparison import Comparison, compare_scores
 from instaaug.report.compared.words import one_line
-from tests.support.compared import HOSTILE, ROWS, runs
+from tests.support.compared import HOSTILE, ROWS, VIEWED, runs
 
 NAMES = [
     *("random crop, rotation, color", "AutoAugment (ImageNet)", "InstaAug, class-specific"),
@@ -26,7 +26,15 @@ def printed(comparison: Comparison, width: int, *, with_notes: bool = True) -> s
 
 def test_eighty_columns_hold_every_number_on_the_line_of_its_method() -> None:
     rows = [
-        runs(name, 0.61 - 0.1 * i, 0.63 - 0.1 * i, 0.66 - 0.09 * i, cost=1.0 + i)
+        runs(
+            name,
+            0.61 - 0.1 * i,
+            0.63 - 0.1 * i,
+            0.66 - 0.09 * i,
+            cost=1.0 + i,
+            n_views=16,
+            plain=[0.1] * 3,
+        )
         for i, name in enumerate(NAMES)
     ]
     found = compare_scores(rows)
@@ -37,9 +45,23 @@ def test_eighty_columns_hold_every_number_on_the_line_of_its_method() -> None:
         first, *_ = row.label.split()
         assert [line.split()[0], line.split()[1].rstrip(",")] == [row.rank, first.rstrip(",")]
         assert line.rstrip().endswith(row.cost)
+        assert line.split(row.score)[1].split()[0] == "16"
         assert row.difference in line
         assert f" {row.p} " in line
         assert f" {row.holm} " in line
+
+
+def test_views_are_shown_and_explained_but_one_view_is_for_files() -> None:
+    text = printed(compare_scores(VIEWED), 80)
+    assert "views" in text.splitlines()[0]
+    assert "one view" not in text.lower()
+    assert "1 is the image as it is" in " ".join(text.split())
+
+
+def test_names_have_one_line_where_there_is_room() -> None:
+    names = ["a name of more words than most", "another name of more words than most"]
+    text = printed(compare_scores([runs(name, 0.5, 0.6, 0.9) for name in names]), 160)
+    assert all(name in text for name in names)
 
 
 @pytest.mark.parametrize("width", [40, 60, 100, 200])
@@ -65,7 +87,7 @@ def test_remarks_are_always_below_and_notes_if_wanted() -> None:
     for text in (brief, full):
         assert "mixup: 2 of 3 seeds; seed 1 failed: The loss is NaN" in text
         assert "broken: every seed failed: No memory" in text
-    assert "The reference, random, is the baseline with the best mean." in full
+    assert "The reference, random, has the best mean among baselines with all seeds." in full
     assert "reference, random" not in brief
 
 

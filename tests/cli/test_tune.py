@@ -12,6 +12,8 @@ from rich.console import Console
 
 from instaaug.cli.terminal import STOPPED
 from instaaug.cli.tune import run_tune
+from instaaug.errors import ArgumentError
+from instaaug.experiments.comparison.state import claimed_by_one
 from instaaug.experiments.config import read_config
 from instaaug.experiments.run_directory import read_yaml
 from instaaug.experiments.tuning.search import tune
@@ -43,6 +45,7 @@ def faked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "instaaug.cli.tune.tune", lambda *args, **rest: tune(*args, **rest, run=run)
     )
+    monkeypatch.setattr("instaaug.cli.tune.save_figure", lambda *_: None)  # which takes long
 
 
 def call(given: dict[str, Any], trials: int = 3, **rest: Any) -> None:
@@ -96,10 +99,52 @@ def test_what_was_found_is_said_with_its_noise(
     call(pets)
     out = capsys.readouterr().out
     assert "Validation accuracy 90.0 % (s.e. 3.0), against 60.0 % (s.e. 4.9) with" in out
-    assert "more than luck explains (p < 0.001, corrected for 2 trials)." in out
+    assert "more than chance explains for this seed, on these validation images (p < 0.001" in out
     assert "The score of the best of several is optimistic" in out
     assert "3/3" in out
     assert "pruned" in out
+
+
+@pytest.mark.usefixtures("faked")
+def test_two_searches_do_not_share_a_folder(pets: dict[str, Any], tmp_path: Path) -> None:
+    out = tmp_path / "search"
+    with (
+        claimed_by_one(out, words="unused"),
+        pytest.raises(ArgumentError, match="`out` must not be in use by another search"),
+    ):
+        call(pets, trials=1, out=out)
+    call(pets, trials=1, out=out)
+    assert (out / "tuned.yaml").is_file()
+
+
+def test_a_search_that_cannot_begin_leaves_no_folder(pets: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="`trials` must be at least 1"):
+        call(pets, trials=0)
+    assert not (tmp_path / "runs" / "pets-tuning").exists()
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_why_a_trial_failed_is_shown(
+    is_terminal: bool,
+    pets: dict[str, Any],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def run(config: object, folder: Path, report: Any) -> Sequence[float]:
+        if folder.name == "001":
+            raise RuntimeError("[/red] no kernel")
+        return [1.0, 0.0]
+
+    monkeypatch.setattr(
+        "instaaug.cli.tune.tune", lambda *args, **rest: tune(*args, **rest, run=run)
+    )
+    monkeypatch.setattr("instaaug.cli.tune.save_figure", lambda *_: None)  # which takes long
+    monkeypatch.setattr(
+        "instaaug.cli.tune.Console",
+        lambda **rest: Console(force_terminal=is_terminal, width=200, height=40, **rest),
+    )
+    call(pets, trials=2)
+    assert "failed: RuntimeError: [/red] no kernel" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("faked")

@@ -6,7 +6,7 @@ from typing import Any
 from instaaug.experiments.config import TrainConfig, read_config
 from instaaug.experiments.run_directory import read_yaml
 
-__all__ = ["chosen_settings"]
+__all__ = ["chosen_settings", "typed_and_filed"]
 
 
 def chosen_settings(given: dict[str, Any], config: Path | None) -> TrainConfig:
@@ -16,8 +16,13 @@ def chosen_settings(given: dict[str, Any], config: Path | None) -> TrainConfig:
         given: What was typed, by the name of the setting.
         config: A YAML file.
     """
+    source = "the settings" if config is None else str(config)
+    return read_config(typed_and_filed(given, config), source=source)
+
+
+def typed_and_filed(given: dict[str, Any], config: Path | None) -> dict[Any, Any]:
+    """The settings that a file or the command line gives, not checked yet."""
     settings = read_yaml(config) if config else {}
     if given.keys() & {"diversity", "entropy"}:  # two ways to say the same
         settings = {k: v for k, v in settings.items() if k not in ("diversity", "entropy")}
-    source = "the settings" if config is None else str(config)
-    return read_config({**settings, **given}, source=source)
+    return {**settings, **given}

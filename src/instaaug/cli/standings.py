@@ -43,9 +43,10 @@ class _Lines:
             if ended:
                 print_words(self.console, f"{len(ended)} of {len(runs)} runs have ended before.")
             return
-        for key in ended.keys() - self.known:
+        for key, run in ended.items():
+            if key in self.known:
+                continue
             self.known.add(key)
-            run = ended[key]
             outcome = f"failed: {run.sentence}" if run.score is None else _number(run.score)
             words = f"{len(self.known)}/{len(runs)} {run.label}, seed {run.seed}: {outcome}"
             print_words(self.console, words)

@@ -9,20 +9,25 @@ from typing import Any
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from instaaug.cli.chosen import chosen_settings
 from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar
 from instaaug.experiments.comparison.budget import seconds_of
+from instaaug.experiments.comparison.state import claimed_by_one
 from instaaug.experiments.config import Task, TrainConfig
-from instaaug.experiments.tuning.folder import TrialRecord, TuningFolder
-from instaaug.experiments.tuning.search import held_out, tune
+from instaaug.experiments.tuning.folder import TuningFolder
+from instaaug.experiments.tuning.search import Tuned, held_out, tune
+from instaaug.experiments.tuning.trial_record import TrialRecord
 from instaaug.experiments.tuning.verdict import in_words
 from instaaug.report.charts.tuning import TunedTrial, draw_tuning
+from instaaug.report.compared.words import one_line, shortened
 from instaaug.report.theme import MissingPlottingError, save_figure
 from instaaug.tasks import Interrupted
 
 __all__ = ["run_tune"]
 
+LONGEST_REASON = 100
 COLUMNS = ("trial", "band as diversity", "φ's learning rate", "epochs", "score", "", "time")
 
 
@@ -48,17 +53,22 @@ def run_tune(
             "training images to be compared on.",
         )
     show = _Shown(console, chosen, trials)
-    with _how_to_go_on(folder, chosen), show, progress_bar(console) as on_decode:
-        tuned = tune(
-            chosen,
-            folder.path,
-            n_trials=trials,
-            budget=seconds,
-            command=" ".join(["instaaug", *sys.argv[1:]]),
-            on_change=show,
-            on_decode=on_decode,
-        )
-    words = tuned.verdict.words(chosen.task)
+    with _alone(folder.path):
+        with _how_to_go_on(folder, chosen), show, progress_bar(console) as on_decode:
+            tuned = tune(
+                chosen,
+                folder.path,
+                n_trials=trials,
+                budget=seconds,
+                command=" ".join(["instaaug", *sys.argv[1:]]),
+                on_change=show,
+                on_decode=on_decode,
+            )
+        _tell(console, folder, chosen.task, tuned)
+
+
+def _tell(console: Console, folder: TuningFolder, task: Task, tuned: Tuned) -> None:
+    words = tuned.verdict.words(task)
     print_words(console, words[0].upper() + words[1:])
     if not tuned.verdict.is_default:
         print_words(
@@ -66,8 +76,23 @@ def run_tune(
             "The score of the best of several is optimistic: it was chosen for it. Only the test "
             "images, which no trial has seen, tell how good it is.",
         )
-    _draw(console, folder, chosen.task)
+    _draw(console, folder, task)
     print_words(console, f"Train with it: {folder.training_command(tuned.config)}")
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Keep other searches from the folder; one that could not begin leaves no empty folder."""
+    in_use = (
+        f"`out` must not be in use by another search: {str(path)!r} is. Wait for that one, or "
+        "choose another folder."
+    )
+    with claimed_by_one(path, words=in_use):
+        try:
+            yield
+        finally:
+            if path.is_dir() and not any(path.iterdir()):
+                path.rmdir()
 
 
 def _free_or_same(config: TrainConfig) -> Path:
@@ -111,7 +136,7 @@ class _Shown:
             table.add_column(name)
         shown = records[-(self.console.height - 8) :] if self.console.height > 8 else records[-1:]
         for record in shown:
-            table.add_row(*self._row(record))
+            table.add_row(*map(Text, self._row(record)))  # a reason may look like markup
         return table
 
     def _row(self, record: TrialRecord) -> list[str]:
@@ -123,13 +148,16 @@ class _Shown:
         elif record.score is not None:
             in_percent = self.config.task == "classification"
             score = f"{100 * record.score:.1f} %" if in_percent else f"{record.score:.3f}"
+        state = record.state if record.number else f"{record.state}, as it was"
+        if record.reason:
+            state += f": {shortened(one_line(record.reason), LONGEST_REASON)}"
         return [
             f"{record.number + 1}/{self.n_trials}",
             bands,
             f"{record.phi_learning_rate:.3g}",
             f"{done}/{self.config.epochs}",
             score,
-            record.state if record.number else f"{record.state}, as it was",
+            state,
             f"{record.seconds:.0f} s" if record.seconds else "",
         ]
 

@@ -68,8 +68,16 @@ def test_a_file_gives_labels(tmp_path: Path) -> None:
         ("a: {sizes: [0.2, 0.5]}", "must map labels to settings, `method` among them: 'a' has"),
         ("a: random", "must map labels to settings"),
         ("a: {method: random-crops}", "`method` must be one contender: 'random-crops'"),
-        ("../a: {method: none}", r"Labels must be names of new folders, .*: got '../a'"),
+        ("../a: {method: none}", r"Labels must be names of new folders .*: got '../a'"),
         ("report: {method: none}", "got 'report'"),
+        ("Leaderboard.MD: {method: none}", "got 'Leaderboard.MD'"),
+        ("runs.csv: {method: none}", "got 'runs.csv'"),
+        ("comparison.json: {method: none}", "got 'comparison.json'"),
+        ("a.: {method: none}", "with no dot at the end: got 'a.'"),
+        ("nul.x: {method: none}", "got 'nul.x'"),
+        ("é" * 101 + ": {method: none}", "at most 200 bytes"),
+        ("a: {method: none}\na: {method: random}", "label and setting once: got 'a' twice"),
+        ("a: {method: none, flip: true, flip: false}", "got 'flip' twice"),
         ("a: {method: none}\nA: {method: random}", "`methods` must name every contender once"),
     ],
 )
@@ -93,6 +101,9 @@ def test_files_that_cannot_be_used_say_why(tmp_path: Path, text: str, words: str
         ("random(method=none)", ArgumentError, "`method` must stand before the parentheses"),
         ("none(seed=3)", ArgumentError, "`seed` must be the same for all methods"),
         ("none(test_fraction=0.5)", ArgumentError, "`test_fraction` must be the same for all"),
+        ("none(epochs=3)", ArgumentError, "`epochs` must be the same for all methods"),
+        ("random(flip=true,flip=false)", ArgumentError, "must give flip once: got it twice"),
+        ("random(strength={hue: 1, hue: 0})", ArgumentError, "it has 'hue' twice"),
         ("none(data={a: *b})", ArgumentError, "must have settings like"),
     ],
 )
@@ -101,6 +112,19 @@ def test_what_cannot_run_is_refused_before_anything_runs(
 ) -> None:
     with pytest.raises(kind, match=words):
         read_contenders(given, BASE)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("model", "width", "stem_stride", "epochs", "batch_size", "test_samples", "loss", "seed"),
+        *("accelerator", "devices", "strategy", "nodes", "precision", "data", "split", "lights"),
+    ],
+)
+def test_what_makes_a_comparison_fair_is_the_same_for_all(name: str) -> None:
+    own = Contender("mine", {"method": "none", name: getattr(BASE, name)})
+    with pytest.raises(ArgumentError, match=f"`{name}` must be the same for all methods"):
+        own.config(BASE)
 
 
 def test_an_unknown_name_lists_methods_and_variants() -> None:

@@ -25,6 +25,7 @@ class FakeTraining:
         self.order: list[str] = []
         self.clock = 0.0
         self.failing: dict[int, Exception] = {}  # by step, of the second run
+        self.search_every = 1  # of the second run, at ten times the cost
         self.configs: list[TrainConfig] = []
         patch.setattr(step_times, "train", self.train)
         patch.setattr(step_times, "_now", lambda _: self.clock)
@@ -34,12 +35,16 @@ class FakeTraining:
         number = int(out.name)
         trainer, module = Mock(spec=Trainer), Mock(spec=LightningModule)
         trainer.num_training_batches, trainer.num_val_batches = 10, [3]
+        searches = number == 1 and self.search_every > 1
+        if searches:
+            module.augmenter = Mock(search_every=self.search_every)
         for step in range(100):
             callbacks[0].on_train_batch_start(trainer, module, None, step)
             if number == 1 and step in self.failing:
                 raise self.failing[step]
             self.order.append(f"{number}.{step}")
-            self.clock += (1 + number) * (10 if step == 0 else 1)  # the first is slow
+            is_slow = step == 0 or (searches and step % self.search_every == 0)
+            self.clock += (1 + number) * (10 if is_slow else 1)
             callbacks[0].on_train_batch_end(trainer, module, None, None, step)
 
 
@@ -91,16 +96,52 @@ def test_what_is_timed_augments_from_the_first_step(training: FakeTraining) -> N
 
 
 def test_costs_are_ratios_to_the_plainest(training: FakeTraining) -> None:
-    costs = measured_costs({"two": BASE, "three": BASE})  # after the plainest, in that order
+    costs = measured_costs({"two": BASE, "three": BASE}, BASE)  # after the plainest, in that order
     assert {label: tuple(cost) for label, cost in costs.items()} == {
         "two": (2.0, 2.0, 2.0), "three": (3.0, 3.0, 3.0)
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("every", [2, 3, 5, 12, 24, 40])
+def test_a_search_that_is_rare_counts_with_its_share(training: FakeTraining, every: int) -> None:
+    training.search_every = every
+    costs = measured_costs({"two": BASE, "three": BASE}, BASE)
+    assert costs["two"].median == pytest.approx(2 * (every - 1 + 10) / every)
+    assert costs["three"].median == 3.0
+
+
+def test_without_the_time_for_one_search_there_is_no_cost(
+    training: FakeTraining, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step_times, "LONGEST", 0.0)
+    training.search_every = 12
+    assert list(measured_costs({"two": BASE, "three": BASE}, BASE)) == ["three"]
+
+
+def test_the_plainest_has_the_shared_settings_and_not_those_of_a_contender(
+    training: FakeTraining,
+) -> None:
+    base = TrainConfig(method="instaaug", phi_step="separate", flip=True)
+    own = TrainConfig(method="random", clip=1.0, n_samples=4)
+    measured_costs({"own": own}, base)
+    measured_epoch(base)
+    for timed in (training.configs[0], training.configs[2]):
+        assert (timed.method, timed.phi_step, timed.flip) == ("none", "joint", True)
+        assert (timed.clip, timed.n_samples) == (0.0, 1)
+
+
+def test_a_policy_search_is_cut_short_with_its_other_options(training: FakeTraining) -> None:
+    mine = TrainConfig(method="fast_autoaugment", options="n_trials = 200, n_operations=1")
+    timed_steps({"mine": mine}, n_warm_up=1, n_timed=2)
+    assert sorted(piece.strip() for piece in training.configs[0].options.split(",")) == [
+        "fold_epochs=1", "n_folds=1", "n_operations=1", "n_trials=1"
+    ]  # fmt: skip
+
+
 def test_many_contenders_are_timed_in_groups_each_with_the_plainest(
     training: FakeTraining,
 ) -> None:
-    costs = measured_costs({f"run {i}": BASE for i in range(8)})
+    costs = measured_costs({f"run {i}": BASE for i in range(8)}, BASE)
     assert [cost.median for cost in costs.values()] == [2, 3, 4, 5, 6, 7, 2, 3]
 
 
@@ -108,15 +149,16 @@ def test_a_contender_that_breaks_has_no_cost_and_one_with_a_slip_is_refused(
     training: FakeTraining,
 ) -> None:
     training.failing = {1: NonFiniteError("NaN")}
-    assert list(measured_costs({"two": BASE, "three": BASE})) == ["three"]
+    assert list(measured_costs({"two": BASE, "three": BASE}, BASE)) == ["three"]
     training.failing = {0: ArgumentError("`alpha` must be positive.")}
     with pytest.raises(ArgumentError, match=r"`alpha` must be positive\. \(the contender two\)"):
-        measured_costs({"two": BASE, "three": BASE})
+        measured_costs({"two": BASE, "three": BASE}, BASE)
 
 
-def test_quartiles_are_over_rounds_of_three_steps() -> None:
+def test_quartiles_are_over_rounds() -> None:
     seconds = [r for r in (1.0, 2.0, 3.0, 4.0, 5.0) for _ in range(3)]
     assert cost_of(seconds, [1.0] * 15) == (3.0, 2.0, 4.0)
+    assert cost_of(seconds, [1.0] * 15, period=5) == pytest.approx((3.0, 2.2, 3.8))
     assert cost_of([2.0, 4.0], [1.0, 1.0]) == (3.0, 3.0, 3.0)
 
 
@@ -134,7 +176,8 @@ def test_the_epochs_of_a_budget_are_the_same_on_a_machine_of_the_same_pace(
     assert epochs_in(seconds_of("1m"), epoch) == 5
 
 
-def test_real_steps_are_timed(tmp_path: Path) -> None:
+def test_real_steps_are_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     random = TrainConfig(method="random", batch_size=8, image_size=16, accelerator="cpu")
     times = timed_steps({"none": BASE, "random": random}, n_warm_up=1, n_timed=6)
     assert [t.error for t in times.values()] == [None, None]

@@ -1,8 +1,8 @@
-"""Who won, and whether it was luck."""
+"""Who won, and whether it was chance."""
 
 import pytest
 
-from instaaug.experiments.tuning.folder import TrialRecord
+from instaaug.experiments.tuning.trial_record import TrialRecord
 from instaaug.experiments.tuning.verdict import judge
 
 
@@ -29,8 +29,9 @@ def test_images_are_compared_one_by_one_and_trials_counted() -> None:
     assert verdict.p_value == pytest.approx(3 * 2 / 2**10)
     assert verdict.is_beyond_noise
     assert "60.0 % (s.e. 4.9), against 50.0 % (s.e. 5.0)" in verdict.words("classification")
-    assert "more than luck explains (p = 0.0059, corrected for 3 trials)" in verdict.words(
-        "classification"
+    assert verdict.words("classification").endswith(
+        ": more than chance explains for this seed, on these validation images "
+        "(p = 0.0059, corrected for 3 trials); other seeds were not tried."
     )
 
 
@@ -39,7 +40,7 @@ def test_a_few_images_may_be_luck() -> None:
     assert verdict is not None
     assert verdict.p_value == 1.0
     assert not verdict.is_beyond_noise
-    assert "which may be luck" in verdict.words("classification")
+    assert "which may be chance" in verdict.words("classification")
 
 
 def test_errors_of_a_regression_are_compared_by_their_mean() -> None:

@@ -5,7 +5,7 @@ import pytest
 from instaaug.errors import ArgumentError
 from instaaug.report.compared.chart import draw_comparison
 from instaaug.report.compared.comparison import compare_scores
-from tests.support.compared import HOSTILE, ROWS, runs
+from tests.support.compared import HOSTILE, ROWS, VIEWED, runs
 from tests.support.drawn import assert_words_are_readable, dots_of, segments_of
 
 
@@ -23,6 +23,14 @@ def test_dots_are_means_and_lines_are_standard_errors() -> None:
     assert f"p = {found.methods[0].holm:.2g}" in words
     assert "baseline" in words
     assert axes.get_xlabel().endswith("with standard error; p of the difference, by Holm")
+
+
+def test_names_tell_of_several_views() -> None:
+    part = runs("part", 0.3, n_views=4)
+    axes = draw_comparison(compare_scores([*VIEWED, part])).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        *("ours (16 views)", "random (16 views)", "none", "part (4 views, 1 of 3 seeds)")
+    ]
 
 
 def test_errors_are_drawn_the_other_way_and_not_in_percent() -> None:

@@ -95,6 +95,8 @@ def test_one_seed_has_a_mean_and_no_error() -> None:
         ({"failures": {0: "x"}}, "`failures` must be of seeds without a score: got seed 0"),
         ({"n_expected": 0}, "`n_expected` must count all runs, at least one: got 0"),
         ({"failures": {1: "x"}}, "`n_expected` must count all runs, .* of which 2 have ended"),
+        ({"plain": {0: float("inf")}}, "`plain` must be finite: got inf for 'x' with seed 0"),
+        ({"n_views": 0}, "`n_views` must be at least 1: got 0 for 'x'"),
         ({"step_cost": 0.0}, "`step_cost` must be a finite ratio above 0: got 0.0"),
         ({"name": "\n\u200b"}, "`name` must have letters that can be seen"),
     ],
@@ -114,6 +116,7 @@ def test_runs_that_do_not_add_up_are_refused(settings: dict[str, Any], words: st
             [runs("a b", 0.5), runs("a\nb", 0.5)],
             "`rows` must have a label each: got 'a b' for two",
         ),
+        ([runs("a", 0.6, plain=[55.0])], r"shares in \[0, 1\]: got 55.0 for 'a' with seed 0"),
         ([runs("a", 61.5)], r"shares in \[0, 1\]: got 61.5 for 'a' with seed 0. Divide"),
     ],
 )

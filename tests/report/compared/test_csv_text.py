@@ -9,7 +9,7 @@ from instaaug.report.compared.comparison import compare_scores
 from instaaug.report.compared.csv_text import runs_to_csv, to_csv
 from instaaug.report.compared.method_scores import MethodScores
 from instaaug.report.compared.words import one_line
-from tests.support.compared import HOSTILE, ROWS
+from tests.support.compared import HOSTILE, ROWS, VIEWED
 
 
 def read(text: str) -> list[dict[str, str]]:
@@ -45,6 +45,22 @@ def test_every_run_that_has_ended_has_a_line() -> None:
     failures = {(x["method"], int(x["seed"])): x["failure"] for x in lines if x["failure"]}
     assert failures == {(m.name, seed): why for m in ROWS for seed, why in m.failures.items()}
     assert len(lines) == len(scores) + len(failures)
+
+
+def test_views_are_told_for_methods_and_runs() -> None:
+    found = compare_scores(VIEWED)
+    lines = [(x["method"], x["n_views"], x["one_view_mean"]) for x in read(to_csv(found))]
+    assert lines[0] == ("ours", "16", "")
+    assert lines[1][:2] == ("random", "16")
+    assert float(lines[1][2]) == pytest.approx(0.56)
+    assert lines[2:] == [("none", "1", "0.52"), ("later", "", "")]
+    runs = {
+        (x["method"], int(x["seed"])): (x["n_views"], x["one_view"])
+        for x in read(runs_to_csv(found))
+    }
+    assert runs["random", 1] == ("16", "0.56")
+    assert runs["ours", 2] == ("16", "")
+    assert runs["none", 0] == ("1", "0.5")
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -8,7 +8,7 @@ from instaaug.report.compared.comparison import Comparison, compare_scores
 from instaaug.report.compared.latex import to_latex
 from instaaug.report.compared.method_scores import MethodScores
 from instaaug.report.compared.words import one_line
-from tests.support.compared import HOSTILE, ROWS, runs
+from tests.support.compared import HOSTILE, ROWS, VIEWED, runs
 
 NAMED = {
     "textbackslash": "\\",
@@ -55,6 +55,16 @@ def test_every_row_has_a_cell_per_column() -> None:
     ]
     assert [cell.strip() for cell in rows_of(found)[3][:4]] == [
         *(r"\textendash{}", "mixup", r"$59.5 \pm 1.5$", "2 of 3")
+    ]
+
+
+def test_views_are_columns() -> None:
+    rows = [[cell.strip() for cell in row] for row in rows_of(compare_scores(VIEWED))]
+    assert [row[3:5] for row in rows] == [
+        ["$16$", r"\textendash{}"],
+        ["$16$", "$56.0$"],
+        ["$1$", "$52.0$"],
+        [r"\textendash{}", r"\textendash{}"],
     ]
 
 

@@ -11,7 +11,7 @@ from instaaug.report.compared.comparison import Comparison, compare_scores
 from instaaug.report.compared.markdown import to_markdown
 from instaaug.report.compared.method_scores import MethodScores
 from instaaug.report.compared.words import one_line
-from tests.support.compared import HOSTILE, ROWS, runs
+from tests.support.compared import HOSTILE, ROWS, VIEWED, runs
 
 
 def rendered(text: str) -> str:
@@ -48,6 +48,21 @@ def test_the_difference_and_its_p_value_are_in_their_columns() -> None:
     assert cells(found)[2][4:7] == ["reference", "–", "–"]
 
 
+def test_views_and_the_scores_from_one_view_have_columns() -> None:
+    """One of ours has no score from one view for its third seed, so there is no mean."""
+    found = compare_scores(VIEWED)
+    assert [column.heading for column in table_columns(found)][2:5] == [
+        *("accuracy (%)", "views", "one view")
+    ]
+    assert {row[1]: row[3:5] for row in cells(found)} == {
+        "ours": ["16", "–"],
+        "random": ["16", "56.0"],
+        "none": ["1", "52.0"],
+        "later": ["–", "–"],
+    }
+    assert "One view is the mean score from the image as it is." in to_markdown(found)
+
+
 def test_the_best_that_has_finished_is_bold_and_nothing_else() -> None:
     lucky = MethodScores("lucky", {0: 0.99}, n_expected=3)
     page = rendered(to_markdown(compare_scores([*ROWS, lucky])))
@@ -61,7 +76,9 @@ def test_hostile_words_are_shown_as_they_are(name: str) -> None:
     assert [row[1] for row in cells(found)] in (["base", one_line(name)], [one_line(name), "base"])
     page = rendered(to_markdown(found))
     item = page.split("<li>")[1].split("</li>")[0]
-    assert unescape(item) == f"{one_line(name)}: seed 1 failed: {one_line(name).rstrip('.')}"
+    assert unescape(item) == (
+        f"{one_line(name)}: seed 1 failed: {one_line(name).rstrip('.')}; compared over 1 seed"
+    )
     assert set(re.findall(r"</?(\w+)", page)) <= {
         *("table", "thead", "tbody", "tr", "th", "td", "strong", "ul", "li", "p")
     }

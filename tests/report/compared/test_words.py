@@ -7,7 +7,7 @@ from instaaug.report.compared.method_scores import MethodScores
 from instaaug.report.compared.notes import notes_on
 from instaaug.report.compared.remarks import labeled_remarks, remark_on
 from instaaug.report.compared.words import one_line, shortened
-from tests.support.compared import HOSTILE, ROWS, runs
+from tests.support.compared import HOSTILE, ROWS, VIEWED, runs
 
 
 def remark(method: MethodScores, *others: MethodScores, reference: str | None = None) -> str:
@@ -44,15 +44,24 @@ def test_a_test_that_was_not_made_is_explained() -> None:
     partly = MethodScores("x", {1: 0.5, 2: 0.9, 3: 0.4}, n_expected=3)
     assert remark(partly, base, reference="base") == "compared over 2 seeds"
     assert remark(runs("x", 0.55, 0.61, 0.81), base, reference="base") == ""
-    assert remark(runs("x", 0.55, 0.61), base, reference="base") == ""
+    fewer = runs("x", 0.55, 0.61)
+    assert remark(fewer, base, reference="base") == "compared over 2 seeds"
+    assert remark(base, fewer, reference="x") == "compared over 2 seeds"
+    assert remark(runs("x", 0.51, 0.61), base, reference="base") == (
+        "compared over 2 seeds; the same difference with every seed, so no p-value"
+    )
+    assert remark(runs("x", 0.51), base, reference="base") == "compared over 1 seed"
 
 
 def test_remarks_have_labels_and_may_tell_of_missing_seeds() -> None:
     found = compare_scores(ROWS)
-    failed = ["mixup: seed 1 failed: The loss is NaN", "broken: every seed failed: No memory"]
+    failed = [
+        "mixup: seed 1 failed: The loss is NaN; compared over 2 seeds",
+        "broken: every seed failed: No memory",
+    ]
     assert labeled_remarks(found, most=80) == failed
     assert labeled_remarks(found, most=80, with_progress=True) == [
-        "mixup: 2 of 3 seeds; seed 1 failed: The loss is NaN",
+        "mixup: 2 of 3 seeds; seed 1 failed: The loss is NaN; compared over 2 seeds",
         failed[1],
     ]
     assert labeled_remarks(found, most=15)[0] == "mixup: seed 1…"
@@ -64,11 +73,45 @@ def notes(comparison: Comparison) -> str:
 
 def test_notes_warn_of_a_reference_that_was_chosen_by_the_scores() -> None:
     chosen, named = compare_scores(ROWS), compare_scores(ROWS, reference="random")
-    assert "The reference, random, is the baseline with the best mean. Chosen by" in notes(chosen)
+    assert (
+        "The reference, random, has the best mean among baselines with all seeds. Chosen by"
+    ) in notes(chosen)
     assert "too large for a method that beats it, and too small for one that" in notes(chosen)
     assert "The reference, random, was named and not chosen by its score." in notes(named)
     assert "luck" not in notes(named)
-    assert "no baseline has finished" in notes(compare_scores([ROWS[2]]))
+    assert "no baseline has finished" in notes(compare_scores([ROWS[2], ROWS[4]]))
+
+
+@pytest.mark.parametrize(("n", "words"), [(1, "1 run had ended"), (5, "5 runs had ended")])
+def test_a_reference_that_was_named_late_is_told(n: int, words: str) -> None:
+    late = notes(compare_scores(ROWS, reference="random", named_after=n))
+    assert f"The reference, random, was named after {words}:" in late
+    assert "not chosen by its score" not in late
+    assert "named after" not in notes(compare_scores(ROWS, reference="random", named_after=0))
+    assert "named after" not in notes(compare_scores(ROWS, named_after=n))
+
+
+def test_variants_of_ours_alone_want_a_reference() -> None:
+    words = "all methods are variants of InstaAug; name a --reference."
+    assert words in notes(compare_scores([ROWS[2], ROWS[3]]))
+    assert words not in notes(compare_scores([ROWS[2], ROWS[3]], reference="ours"))
+    assert words not in notes(compare_scores([ROWS[2], ROWS[4]]))
+
+
+def test_views_are_explained_where_there_are_several() -> None:
+    found = compare_scores(VIEWED)
+    assert "1 is the image as it is" in notes(found)
+    assert "One view is" in notes(found)
+    brief = " ".join(notes_on(found, with_one_view=False))
+    assert "1 is the image as it is" in brief
+    assert "One view is" not in brief
+    assert "view" not in notes(compare_scores(ROWS))
+
+
+def test_what_p_is_about_is_told_where_there_is_one() -> None:
+    words = "P is about other seeds on these images"
+    assert words in notes(compare_scores(ROWS))
+    assert words not in notes(compare_scores([runs("a", 0.5), runs("b", 0.6)]))
 
 
 def test_notes_tell_of_what_is_there_alone() -> None:
@@ -81,7 +124,7 @@ def test_notes_tell_of_what_is_there_alone() -> None:
     single = compare_scores(rows, measure="RMSE", is_share=False, higher_is_better=False)
     assert notes_on(single) == [
         "RMSE is with one seed (lower is better).",
-        "The reference, a, is the baseline with the best mean.",
+        "The reference, a, has the best mean among baselines with all seeds.",
     ]
 
 

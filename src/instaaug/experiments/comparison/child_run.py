@@ -1,5 +1,6 @@
 """Runs in processes of their own, so that a crash or a leak of one cannot hurt the others."""
 
+import os
 import re
 import signal
 import subprocess
@@ -57,7 +58,7 @@ class ChildRun:
             sys.executable,
             "-P",
             "-m",
-            "instaaug.experiments.comparison.lone_run",
+            PROGRAM,
             str(folder),
         )
         with self.log.open("ab") as log:
@@ -86,8 +87,12 @@ class ChildRun:
     def stop(self, *, at_once: bool = False) -> None:
         """Ask it to save and end, or end it."""
         self.was_asked = True
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGKILL if at_once else signal.SIGTERM)
+        if self.process.poll() is not None:
+            return
+        if at_once:
+            os.killpg(self.process.pid, signal.SIGKILL)  # and all that it has started
+        else:
+            self.process.send_signal(signal.SIGTERM)
 
 
 def last_lines(log: Path) -> list[str]:

@@ -18,30 +18,26 @@ from instaaug.experiments.comparison.contenders import Contender
 from instaaug.experiments.comparison.standings import (
     Standing,
     epochs_done,
-    run_folder,
+    on_other_images,
     standing_of,
 )
 from instaaug.experiments.comparison.state import (
     ComparisonState,
     Failure,
     check_same,
-    read_failure,
     read_state,
     write_failure,
     write_state,
 )
 from instaaug.experiments.config import TrainConfig
 from instaaug.experiments.run_directory import RunDirectory
-from instaaug.files import ASIDE
 from instaaug.tasks import Interrupted
 
-__all__ = ["check_runs", "compare", "joined_state"]
+__all__ = ["check_one_process", "check_runs", "compare", "joined_state"]
 
 Start = Callable[[Path], StartedRun]
 SECONDS_BETWEEN = 0.2
 SECONDS_TO_SAVE = 60.0
-
-
 OnChange = Callable[[Sequence[Standing]], None]
 
 
@@ -56,6 +52,7 @@ def compare(
     budget: str | None = None,
     start: Start = ChildRun,
     on_change: OnChange | None = None,
+    on_stop: Callable[[], None] | None = None,
 ) -> list[Standing]:
     """Run what has not been run yet, seed by seed, so that early results are of the same seeds.
 
@@ -74,20 +71,22 @@ def compare(
         budget: What the epochs were chosen for, to be noted.
         start: Sets a process to work on the run in a folder.
         on_change: Called with all runs whenever one of them gets on.
+        on_stop: Called when runs have been asked to save and end, which may take a while.
 
     Raises:
-        ArgumentError: If what is in the folder has other settings.
+        ArgumentError: If what is in the folder has other settings or other images.
         Interrupted: After Ctrl-C or SIGTERM, when every run has saved itself.
     """
     folder, base = Path(out), base.located()
     if jobs < 1 or not seeds:
         raise ArgumentError(f"`jobs` and `seeds` must be at least 1: got {jobs}, {len(seeds)}.")
+    check_one_process(base)
     if jobs > 1 and not base.threads:
         base = replace(base, threads=max(1, _n_processors() // jobs))
     state = joined_state(folder, base, contenders, seeds, budget)
-    check_runs(base, contenders, state.seeds, folder, retry=retry)
+    check_runs(state, base, contenders, folder, retry=retry)
     write_state(folder, state)
-    work = _Work(jobs, start, on_change or (lambda _: None))
+    work = _Work(jobs, start, on_change or (lambda _: None), on_stop or (lambda: None))
     for seed in seeds:
         for contender in contenders:
             config = replace(contender.config(base), seed=seed)
@@ -96,38 +95,54 @@ def compare(
     return work.standings
 
 
+def check_one_process(base: TrainConfig) -> None:
+    """Raise if a run would be several processes: only one can be timed, and asked to stop."""
+    if base.devices * base.nodes > 1:
+        raise ArgumentError(
+            f"`devices` and `nodes` must be 1 in a comparison: got {base.devices} and "
+            f"{base.nodes}. Use several at a time by `jobs`."
+        )
+
+
 def check_runs(
+    state: ComparisonState,
     base: TrainConfig,
     contenders: Iterable[Contender],
-    seeds: Iterable[int],
     out: Path,
     *,
     retry: bool = False,
 ) -> None:
-    """Raise if a run that is there has other settings than those asked for."""
-    seeds = list(seeds)
-    for contender in contenders:
-        wanted = contender.config(base)
-        for seed in seeds:
-            run = RunDirectory(run_folder(out, contender.label, seed))
-            begins_again = retry and not run.results_file.is_file() and read_failure(run.path)
-            if run.config_file.is_file() and not begins_again:
-                what = f"the run {str(run.path)!r}"
-                check_same(run.read_config(), replace(wanted, seed=seed), what=what)
+    """Raise if a run that is there has other settings than those asked for, or other images."""
+    standings = [
+        standing_of(out, label, seed) for label, seeds in state.seeds.items() for seed in seeds
+    ]
+    wanted = {contender.label: contender.config(base) for contender in contenders}
+    for standing in standings:
+        run, begins_again = RunDirectory(standing.folder), retry and standing.status == "failed"
+        if standing.label in wanted and run.config_file.is_file() and not begins_again:
+            what = f"the run {str(run.path)!r}"
+            there = run.read_config()
+            check_same(there, replace(wanted[standing.label], seed=standing.seed), what=what)
+    for other, usual in on_other_images(standings):
+        raise ArgumentError(
+            f"`data` must be the same for all runs with a seed: {str(other.folder)!r} has the "
+            f"split {other.images}, and {str(usual.folder)!r} has {usual.images}. Put the images "
+            "back and remove the first folder, or choose another `out`."
+        )
 
 
 def joined_state(
     out: Path,
     base: TrainConfig,
-    contenders: Iterable[Contender],
-    seeds: Iterable[int],
+    contenders: Sequence[Contender],
+    seeds: Sequence[int],
     budget: str | None = None,
 ) -> ComparisonState:
     """What is in the folder and what is asked for, together; raise if they do not fit."""
     asked = ComparisonState(
         settings=base.to_dict(),
         contenders={c.label: dict(c.settings) for c in contenders},
-        seeds=sorted(seeds),
+        seeds={c.label: sorted(set(seeds)) for c in contenders},
         budget=budget,
     )
     before = read_state(out)
@@ -141,10 +156,13 @@ class _Work:
         jobs: Runs at a time.
         start: Sets a process to work on the run in a folder.
         on_change: Called when anything has changed.
+        on_stop: Called when runs have been asked to end.
     """
 
-    def __init__(self, jobs: int, start: Start, on_change: OnChange) -> None:
-        self.jobs, self.start, self.on_change = jobs, start, on_change
+    def __init__(
+        self, jobs: int, start: Start, on_change: OnChange, on_stop: Callable[[], None]
+    ) -> None:
+        self.jobs, self.start, self.on_change, self.on_stop = jobs, start, on_change, on_stop
         self.standings: list[Standing] = []
         self.configs: dict[int, TrainConfig] = {}  # of those that wait
         self.running: dict[int, StartedRun] = {}
@@ -172,9 +190,11 @@ class _Work:
                 self._leave_nobody_behind()
         if wishes and not all(s.status in ("done", "failed") for s in self.standings):
             n_done = sum(s.status == "done" for s in self.standings)
+            was_asked_once = len(wishes) == 1
+            kept = "everything is saved" if was_asked_once else "others keep their last checkpoint"
             raise Interrupted(
                 f"Stopped by {wishes[0]} with {n_done} of {len(self.standings)} runs finished; "
-                "everything is saved."
+                f"{kept}."
             )
 
     def _pass(self, wishes: list[str]) -> None:
@@ -185,6 +205,8 @@ class _Work:
             self.n_passed_on = len(wishes)
             for run in self.running.values():
                 run.stop(at_once=len(wishes) > 1)
+            if self.running and len(wishes) == 1:
+                self.on_stop()
         for number, run in list(self.running.items()):
             standing = self.standings[number]
             outcome = run.outcome()
@@ -200,8 +222,6 @@ class _Work:
         number = next(iter(self.configs))
         config = self.configs.pop(number)
         run = RunDirectory(self.standings[number].folder)
-        for rest in run.path.glob(f".*{ASIDE}"):
-            rest.unlink(missing_ok=True)  # of a process that was killed while it wrote
         if not run.config_file.is_file():
             run.start(config)
         self.standings[number] = replace(self.standings[number], status="running")

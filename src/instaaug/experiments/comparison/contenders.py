@@ -1,7 +1,7 @@
 """Who takes part in a comparison: from words to settings over those that all share."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ import yaml
 
 from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.experiments.augmenters import AUGMENTERS
+from instaaug.experiments.comparison.labels import check_labels, label_from
 from instaaug.experiments.comparison.variants import VARIANTS
 from instaaug.experiments.config import TrainConfig, read_config, setting_panel
 from instaaug.experiments.run_files import read_yaml
@@ -17,9 +18,11 @@ from instaaug.report.records.record_files import parsed_yaml
 
 __all__ = ["Contender", "read_contenders"]
 
-SHARED = {"seed", *(f.name for f in fields(TrainConfig) if setting_panel(f) == "Data")}
-TAKEN = {"report"}  # a folder beside those of the contenders
-LABEL = re.compile(r"\w[\w.+-]{0,99}")
+SHARED = {
+    *(f.name for f in fields(TrainConfig) if setting_panel(f) in ("Data", "Model")),
+    *("epochs", "batch_size", "loss", "test_samples"),
+    *("seed", "accelerator", "devices", "strategy", "nodes", "precision"),
+}
 SPEC = re.compile(r"(?P<name>[^()]+?)\s*(?:\((?P<settings>.*)\))?", re.DOTALL)
 BRACKETS = {"(": ")", "[": "]", "{": "}"}
 
@@ -43,6 +46,11 @@ class Contender:
             >>> Contender("mine", {"method": "random"}).config(TrainConfig(epochs=3)).epochs
             3
         """
+        for name in sorted(self.settings.keys() & SHARED):
+            raise ArgumentError(
+                f"`{name}` must be the same for all methods: the contender {self.label} has its "
+                "own. Give it for the whole comparison."
+            )
         values = base.to_dict()
         if self.settings.keys() & {"diversity", "entropy"}:  # two ways to say the same
             values |= {"diversity": None, "entropy": None}
@@ -69,13 +77,8 @@ def read_contenders(words: str, base: TrainConfig) -> list[Contender]:
     found = [contender for piece in _pieces(words) for contender in _read(piece)]
     if not found:
         raise ArgumentError("`methods` must name at least one method: got none.")
-    _check_labels([contender.label for contender in found])
+    check_labels([contender.label for contender in found])
     for contender in found:
-        for name in contender.settings.keys() & SHARED:
-            raise ArgumentError(
-                f"`{name}` must be the same for all methods: the contender {contender.label} has "
-                "its own. Give it for the whole comparison."
-            )
         contender.config(base)
     return found
 
@@ -90,16 +93,26 @@ def _read(piece: str) -> Iterator[Contender]:
             "`methods` must be names with settings in parentheses or without, such as "
             f"none,random(sizes=[0.5,1.0]): got {piece!r}."
         )
-    own = dict(_assignment(part, piece) for part in _pieces(match["settings"] or ""))
+    own: dict[str, Any] = {}
+    for part in _pieces(match["settings"] or ""):
+        name, value = _assignment(part, piece)
+        if name in own:
+            raise ArgumentError(f"`methods` must give {name} once: got it twice in {piece!r}.")
+        own[name] = value
     if "method" in own:
         raise ArgumentError(f"`method` must stand before the parentheses: got {piece!r}.")
     parts = [f"{name}={_written(value)}" for name, value in own.items()]
     for label, settings in _members(match["name"]).items():
-        yield Contender(_folder_name("-".join([label, *parts])), {**settings, **own})
+        yield Contender(label_from("-".join([label, *parts])), {**settings, **own})
 
 
 def _from_file(path: Path) -> Iterator[Contender]:
-    for label, settings in read_yaml(path).items():
+    content = read_yaml(path)
+    if (twice := _said_twice(path.read_text(encoding="utf-8"))) is not None:
+        raise ArgumentError(
+            f"{str(path)!r} must name every label and setting once: got {twice!r} twice."
+        )
+    for label, settings in content.items():
         if not isinstance(settings, dict) or not isinstance(settings.get("method"), str):
             raise ArgumentError(
                 f"{str(path)!r} must map labels to settings, `method` among them: {str(label)!r} "
@@ -129,13 +142,31 @@ def _assignment(part: str, piece: str) -> tuple[str, Any]:
     try:
         if not sign:
             raise ValueError("it has no '='")
-        return name.strip(), parsed_yaml(value)
+        parsed = parsed_yaml(value)
+        if (twice := _said_twice(value)) is not None:
+            raise ValueError(f"it has {twice!r} twice")
+        return name.strip(), parsed
     except (yaml.YAMLError, ValueError) as error:
         words = " ".join(str(error).split())[:200]
         raise ArgumentError(
             f"`methods` must have settings like sizes=[0.5,1.0] in parentheses: got {part!r} in "
             f"{piece!r}: {words}."
         ) from None
+
+
+def _said_twice(text: str) -> str | None:
+    """A name that a mapping has twice, of which YAML would keep the last."""
+    waiting = [yaml.compose(text, yaml.SafeLoader)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, yaml.SequenceNode):
+            waiting.extend(node.value)
+        elif isinstance(node, yaml.MappingNode):
+            names = [str(name.value) for name, _ in node.value]
+            if twice := [name for name in names if names.count(name) > 1]:
+                return twice[0]
+            waiting.extend(value for _, value in node.value)
+    return None
 
 
 def _pieces(text: str) -> list[str]:
@@ -165,23 +196,3 @@ def _written(value: Any) -> str:
     if isinstance(value, Mapping):
         return "-".join(f"{k}-{_written(v)}" for k, v in value.items())
     return "-".join(map(_written, value)) if isinstance(value, list) else str(value)
-
-
-def _folder_name(words: str) -> str:
-    return re.sub(r"[^\w.+]+", "-", words).strip("-.")[:100]
-
-
-def _check_labels(labels: Iterable[str]) -> None:
-    seen: set[str] = set()
-    for label in labels:
-        if not LABEL.fullmatch(label) or label.casefold() in TAKEN:
-            raise ArgumentError(
-                "Labels must be names of new folders, of letters, digits, dots and dashes, at "
-                f"most 100 of them: got {label!r}."
-            )
-        if label.casefold() in seen:  # some file systems take them for the same
-            raise ArgumentError(
-                f"`methods` must name every contender once: got {label!r} twice. Give one of them "
-                "other settings, or labels of their own in a file, `@file.yaml`."
-            )
-        seen.add(label.casefold())

@@ -19,9 +19,10 @@ from instaaug.errors import InstaAugError
 from instaaug.experiments.comparison.state import claimed_by_one
 from instaaug.experiments.run_directory import RunDirectory
 from instaaug.experiments.training import resume
+from instaaug.files import ASIDE
 from instaaug.tasks import Interrupted, RichProgress
 
-__all__ = ["FAILED", "STOPPED", "main"]
+__all__ = ["FAILED", "STOPPED", "main", "work_on"]
 
 STOPPED = 130  # as after Ctrl-C
 FAILED = 1
@@ -33,11 +34,8 @@ SECONDS_TO_WAIT = 90.0  # for a run of a dead parent, which may still be saving
 def main(folder: Path) -> int:
     """Train, or go on with training; the exit code says how it ended."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    in_use = f"Another process is at work on {str(folder)!r}, and did not end."
     try:
-        with claimed_by_one(folder, words=in_use, seconds=SECONDS_TO_WAIT):
-            if not RunDirectory(folder).results_file.is_file():
-                resume(folder, callbacks=[RichProgress(Console(soft_wrap=True))])
+        work_on(folder)
     except (Interrupted, KeyboardInterrupt) as stop:
         _print(str(stop) or "Stopped at once.")
         return STOPPED
@@ -46,6 +44,16 @@ def main(folder: Path) -> int:
         _print(LAST_WORDS + sentence_of(error))
         return FAILED
     return 0
+
+
+def work_on(folder: Path) -> None:
+    """Finish a run, once nobody else is at work on it."""
+    in_use = f"Another process is at work on {str(folder)!r}, and did not end."
+    with claimed_by_one(folder, words=in_use, seconds=SECONDS_TO_WAIT):
+        for rest in folder.glob(f".*{ASIDE}"):  # of a process that was killed while it wrote
+            rest.unlink(missing_ok=True)
+        if not RunDirectory(folder).results_file.is_file():
+            resume(folder, callbacks=[RichProgress(Console(soft_wrap=True))])
 
 
 def sentence_of(error: Exception) -> str:

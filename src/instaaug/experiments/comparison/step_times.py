@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,10 +22,11 @@ from instaaug.experiments.lightning_manners import LOGGERS
 from instaaug.experiments.training import train
 from instaaug.tasks.after_task import AfterTask
 
-__all__ = ["StepTimes", "timed_steps"]
+__all__ = ["StepTimes", "plainest", "timed_steps"]
 
 N_WARM_UP, N_TIMED = 3, 24
 LONGEST = 600.0  # seconds of steps of all runs together, after which fewer rounds must do
+SHORTEST = {"n_folds": 1, "n_trials": 1, "fold_epochs": 1}  # search of fast_autoaugment
 VALIDATION = 1 / 3  # of the time of a training step: the forward pass alone
 
 
@@ -35,11 +37,13 @@ class StepTimes:
     Arguments:
         seconds: Of its steps that count, in order.
         steps_per_epoch: Training steps, and validation as the steps that take as long.
+        period: Steps after which its work repeats: a search, say, that is not in every step.
         error: Why it could not go on.
     """
 
     seconds: list[float] = field(default_factory=list)
     steps_per_epoch: float = 0.0
+    period: int = 1
     error: Exception | None = None
 
 
@@ -53,7 +57,7 @@ def timed_steps(
     Arguments:
         configs: Settings by name.
         n_warm_up: First steps that do not count.
-        n_timed: Steps that do; fewer if they take very long.
+        n_timed: Steps that do; more if that makes whole periods, fewer if they take very long.
     """
     ring = _Ring(n_warm_up, n_timed)
     threads = []
@@ -79,11 +83,22 @@ def timed_steps(
     return ring.times
 
 
+def plainest(config: TrainConfig) -> TrainConfig:
+    """The same run without any method."""
+    return replace(config, method="none", options="", phi_step="joint")
+
+
 def _shortened(config: TrainConfig, n_steps: int) -> TrainConfig:
     """A run that augments from its first step, and has so many of them."""
     if config.method == "fast_autoaugment":  # its search comes before its steps
-        config = replace(config, options="n_folds=1,n_trials=1,fold_epochs=1")
+        kept = [piece for piece in config.options.split(",") if _name_of(piece) not in SHORTEST]
+        short = [f"{name}={value}" for name, value in SHORTEST.items()]
+        config = replace(config, options=",".join([*filter(str.strip, kept), *short]))
     return replace(config, epochs=n_steps + 1, pretrain_epochs=0, phi_rest_epochs=0)
+
+
+def _name_of(option: str) -> str:
+    return option.partition("=")[0].strip()
 
 
 def _train(config: TrainConfig, out: Path, ring: "_Ring", name: str, times: StepTimes) -> None:
@@ -134,6 +149,9 @@ class _Ring:
         """Give the first one its turn."""
         with self._changed:
             self.until = time.monotonic() + LONGEST
+            least = self.n_timed
+            for period in (times.period for times in self.times.values()):
+                self.n_timed = max(self.n_timed, period * ceil(least / period))
             self.turn = self.members[0] if self.members else None
             self._changed.notify_all()
 
@@ -191,6 +209,7 @@ class _Turns(AfterTask):
         n_validation = sum(n for n in trainer.num_val_batches if isinstance(n, int))
         n_training = float(trainer.num_training_batches)
         self.times.steps_per_epoch = n_training + VALIDATION * n_validation
+        self.times.period = getattr(getattr(pl_module, "augmenter", None), "search_every", 1)
         if not self.ring.take(self.name):
             raise _Enough("Enough steps were timed.")
         self._began = _now(pl_module)

@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from instaaug.augmentation import InstaAug
-from instaaug.errors import ArgumentError, NonFiniteError
+from instaaug.errors import ArgumentError, DataError, InstaAugError, NonFiniteError
 from instaaug.experiments.build import build_task
+from instaaug.experiments.comparison.lone_run import sentence_of
 from instaaug.experiments.config import TrainConfig
 from instaaug.experiments.data_facts import DataFacts
 from instaaug.experiments.training import OnProgress, load_splits
-from instaaug.experiments.tuning.folder import State, TrialRecord, TuningFolder
+from instaaug.experiments.tuning.folder import TuningFolder
 from instaaug.experiments.tuning.space import SearchSpace
 from instaaug.experiments.tuning.trial import RunTrial, run_trial, rungs_of
+from instaaug.experiments.tuning.trial_record import State, TrialRecord
 from instaaug.experiments.tuning.verdict import Verdict, judge
 from instaaug.methods.optuna_package import import_optuna, quiet_optuna
+from instaaug.tasks import Interrupted
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -39,7 +42,7 @@ class Tuned:
     Arguments:
         config: The settings to train with.
         records: Every trial.
-        verdict: Which one is best, and whether by more than luck.
+        verdict: Which one is best, and whether by more than chance, for the seed they had.
     """
 
     config: TrainConfig
@@ -62,7 +65,8 @@ def tune(
 
     The first trial are the settings as they are, so that nothing is returned that was not seen to
     beat them. All trials have the same seed and the same images. A search that was interrupted,
-    in whatever way, goes on when it is called again, and ends as if it had not been.
+    in whatever way, goes on when it is called again, and ends as if it had not been. A trial that
+    fails is noted as such, and the search goes on, unless the settings or files are at fault.
 
     Arguments:
         config: The settings to begin with; their ``validation_fraction`` of 0 becomes 0.1 in the
@@ -99,9 +103,10 @@ def tune(
                 folder.write_tuned(search.settings_of(verdict.best, config), words)
     verdict = judge(search.records)
     if verdict is None:
-        raise NonFiniteError(
+        raise InstaAugError(
             f"All {len(search.records)} trials failed, the last one so: "
-            f"{search.records[-1].reason} Lower `learning_rate`, or bound the gradient by `clip`."
+            f"{search.records[-1].reason} If numbers became NaN, lower `learning_rate`, or bound "
+            "the gradient by `clip`."
         )
     return Tuned(search.settings_of(verdict.best, config), tuple(search.records), verdict)
 
@@ -138,6 +143,23 @@ class _Search:
             for name, (low, high) in space.bounds.items()
         }
         self.before = config.pretrain_epochs + config.phi_rest_epochs
+        for record in self.records:
+            self._check_point(record)
+
+    def _check_point(self, record: TrialRecord) -> None:
+        bounds = self.space.bounds
+        if record.point.keys() != bounds.keys() or not all(
+            low <= record.point[name] <= high for name, (low, high) in bounds.items()
+        ):
+            raise self.folder.damaged(f"the `point` of trial {record.number} is not in the space")
+
+    def _check_images(self, record: TrialRecord) -> None:
+        known = {len(earlier.scores) for earlier in self.records if earlier.scores}
+        if record.scores and known - {len(record.scores)}:
+            raise self.folder.damaged(
+                f"it has scores of {known.pop()} validation images, and there are "
+                f"{len(record.scores)}"
+            )
 
     def is_over(self, budget: float | None) -> bool:
         """Whether the time is up; the first trial is always run."""
@@ -161,6 +183,7 @@ class _Search:
             phi_learning_rate=chosen.phi_learning_rate,
         )
         record = self._finished(study, trial, record)
+        self._check_images(record)
         self.records.append(record)
         self.folder.write_trials(self.records)
         self.on_change(self.records)
@@ -200,8 +223,12 @@ class _Search:
         reason = ""
         try:
             scores = self.run(settings, self.folder.run_folder(record.number), report)
-        except NonFiniteError as error:
-            reason = str(error)
+        except (Interrupted, DataError, OSError):  # the settings of the trial have no part in it
+            raise
+        except Exception as error:
+            if _is_slip(error) and not record.number:
+                raise
+            reason = sentence_of(error) or type(error).__name__
         state: State = "failed" if reason else "pruned" if scores is None else "complete"
         frozen = study.tell(
             trial,
@@ -231,6 +258,11 @@ class _Search:
             else {epoch - self.before: score for epoch, score in record.rungs},
             system_attrs={} if failed else record.memory,
         )
+
+
+def _is_slip(error: Exception) -> bool:
+    """Whether the settings cannot work at all, rather than having led to a failure."""
+    return isinstance(error, InstaAugError) and not isinstance(error, NonFiniteError)
 
 
 def _ignore(_: Sequence[TrialRecord]) -> None:

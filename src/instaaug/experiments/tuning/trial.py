@@ -9,10 +9,11 @@ from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
 from typing_extensions import override
 
-from instaaug.errors import NonFiniteError
+from instaaug.errors import DataError, NonFiniteError
 from instaaug.experiments.config import TrainConfig
 from instaaug.experiments.run_directory import RunDirectory
 from instaaug.experiments.training import resume, train
+from instaaug.experiments.tuning.trial_record import is_rung
 from instaaug.files import write_text
 from instaaug.tasks import AugmentedTask, BatchLoader, RegressionTask, make_predictor
 from instaaug.tasks.after_task import AfterTask
@@ -96,11 +97,23 @@ class _Looks(AfterTask):
             saved: Whether the run goes on from a checkpoint; else it sees everything again.
         """
         if saved and self.file.is_file():
-            rows = json.loads(self.file.read_text(encoding="utf-8"))
-            self.seen = {int(epoch): float(score) for epoch, score in rows}
+            self.seen = self._read_seen()
         for epoch, score in self.seen.items():
             if self.report(epoch, score):
                 raise _TrialEndedError(None)
+
+    def _read_seen(self) -> dict[int, float]:
+        try:
+            rows = json.loads(self.file.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError):
+            rows = None
+        is_whole = isinstance(rows, list) and all(is_rung(row) for row in rows)
+        if not is_whole or not {epoch for epoch, _ in rows} <= set(self.rungs):
+            raise DataError(
+                f"{str(self.file)!r} must be as the trial wrote it, pairs of epochs and scores. "
+                f"Restore it, or remove {str(self.file.parent)!r}, and the trial begins anew."
+            )
+        return {epoch: float(score) for epoch, score in rows}
 
     @override
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:

@@ -1,4 +1,4 @@
-"""Which trial won, and whether it is better than the settings as they were, or only luckier."""
+"""Which trial won, and whether its network beat that of the settings as they were by chance."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from math import sqrt
 from statistics import NormalDist, fmean
 
 from instaaug.experiments.config import Task
-from instaaug.experiments.tuning.folder import TrialRecord
+from instaaug.experiments.tuning.trial_record import TrialRecord
 from instaaug.frozen.paired import paired_difference
 
 __all__ = ["LEVEL", "Verdict", "in_words", "judge"]
@@ -43,11 +43,13 @@ class Verdict:
 
     @property
     def p_value(self) -> float | None:
-        """How often luck alone would make the best of so many trials look this much better.
+        """How often chance alone would make the best of so many networks look this much better.
 
-        Both have predicted the same images, which are compared one by one: by McNemar's exact
-        test if they are right or wrong, else by the normal approximation. The value is
-        multiplied with the number of trials, for the best of many is lucky (Bonferroni).
+        That is about two networks, trained with one seed, on these validation images: whether
+        their settings differ with other seeds was not tried. Both have predicted the same images,
+        which are compared one by one: by McNemar's exact test if they are right or wrong, else by
+        the normal approximation. The value is multiplied with the number of trials, for the best
+        of many is lucky (Bonferroni).
         """
         if self.default is None or self.is_default:
             return None
@@ -56,7 +58,7 @@ class Verdict:
 
     @property
     def is_beyond_noise(self) -> bool:
-        """Whether chance is an unlikely explanation."""
+        """Whether chance is an unlikely explanation for this seed, on these images."""
         p = self.p_value
         return p is not None and p < LEVEL
 
@@ -74,8 +76,13 @@ class Verdict:
             return f"{score} with the settings as they were; no trial beat them."
         before = f"{in_words(self.default, task)} with the settings as they were"
         p = "p < 0.001" if (self.p_value or 0) < 0.001 else f"p = {self.p_value:.2g}"
-        luck = "more than luck explains" if self.is_beyond_noise else "which may be luck"
-        return f"{score}, against {before}: {luck} ({p}, corrected for {self.n_tried} trials)."
+        corrected = f"({p}, corrected for {self.n_tried} trials)"
+        if not self.is_beyond_noise:
+            return f"{score}, against {before}: which may be chance {corrected}."
+        return (
+            f"{score}, against {before}: more than chance explains for this seed, on these "
+            f"validation images {corrected}; other seeds were not tried."
+        )
 
 
 def in_words(record: TrialRecord, task: Task) -> str:

@@ -34,6 +34,8 @@ class Row:
         rank: Its place.
         label: Its name.
         score: Mean ± standard error, or why there is none.
+        views: How many test-time views of an image the score averages.
+        one_view: The mean score from the image as it is.
         seeds: How many of how many, unless it is all.
         difference: To the reference, with an interval.
         p: The p-value.
@@ -46,6 +48,8 @@ class Row:
     rank: str
     label: str
     score: str
+    views: str
+    one_view: str
     seeds: str
     difference: str
     p: str
@@ -56,7 +60,7 @@ class Row:
 
 
 def table_columns(comparison: Comparison) -> list[Column]:
-    """The columns that have something in them.
+    """The columns that have something in them; views only where some score is of several.
 
     Example:
         >>> from instaaug.report.compared.comparison import compare_scores
@@ -70,6 +74,8 @@ def table_columns(comparison: Comparison) -> list[Column]:
         Column("rank", "#"),
         Column("label", "method", is_number=False),
         Column("score", one_line(comparison.measure) + percent),
+        Column("views", "views"),
+        Column("one_view", "one view"),
         Column("seeds", "seeds"),
         Column("difference", "difference"),
         Column("p", "p"),
@@ -79,10 +85,12 @@ def table_columns(comparison: Comparison) -> list[Column]:
     rows = table_rows(comparison)
     always = ("rank", "label", "score")
     empty = ("", NOTHING, "reference")
+    unused = () if comparison.has_views else ("views", "one_view")
     return [
         column
         for column in every
-        if column.key in always or any(getattr(row, column.key) not in empty for row in rows)
+        if column.key in always
+        or (column.key not in unused and any(getattr(x, column.key) not in empty for x in rows))
     ]
 
 
@@ -112,6 +120,8 @@ def _row(method: ComparedMethod, comparison: Comparison, digits: Digits) -> Row:
         rank=NOTHING if method.rank is None else str(method.rank),
         label=runs.label,
         score=_score(method, digits),
+        views=NOTHING if runs.mean is None else str(runs.n_views or 1),
+        one_view=NOTHING if runs.one_view_mean is None else digits.write(runs.one_view_mean),
         seeds="" if runs.is_complete else f"{len(runs.scores)} of {runs.n_expected}",
         difference="reference" if is_reference else _difference(method, digits),
         p=NOTHING if p is None else p_in_digits(p),

@@ -48,8 +48,9 @@ def draw_comparison(comparison: Comparison) -> "Figure":
 
 
 def _name(runs: MethodScores) -> str:
-    part = "" if runs.is_complete else f" ({len(runs.scores)} of {runs.n_expected} seeds)"
-    return runs.label + part
+    parts = [f"{runs.n_views} views"] if runs.has_views else []
+    parts += [] if runs.is_complete else [f"{len(runs.scores)} of {runs.n_expected} seeds"]
+    return runs.label + (f" ({', '.join(parts)})" if parts else "")
 
 
 def _row(method: ComparedMethod, name: str, scale: float) -> LeaderboardRow:

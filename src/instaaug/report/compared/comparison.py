@@ -38,6 +38,7 @@ class Comparison:
         higher_is_better: Whether the score is no error.
         measure: What the score is.
         is_share: Whether it lies in [0, 1] and is written in percent.
+        named_after: Runs that had ended already when the reference was named, if it was.
     """
 
     methods: tuple[ComparedMethod, ...]
@@ -46,12 +47,18 @@ class Comparison:
     higher_is_better: bool
     measure: str
     is_share: bool
+    named_after: int | None = None
 
     @property
     def reference_runs(self) -> MethodScores | None:
         """The runs of the reference."""
         every = (method.runs for method in self.methods)
         return next((runs for runs in every if runs.name == self.reference), None)
+
+    @property
+    def has_views(self) -> bool:
+        """Whether some score averages several views of an image."""
+        return any(method.runs.scores and method.runs.has_views for method in self.methods)
 
     @property
     def n_tested(self) -> int:
@@ -66,6 +73,7 @@ def compare_scores(
     higher_is_better: bool = True,
     measure: str = "accuracy",
     is_share: bool = True,
+    named_after: int | None = None,
 ) -> Comparison:
     """Sort methods and test each against one reference, seed by seed.
 
@@ -82,6 +90,8 @@ def compare_scores(
         higher_is_better: Whether the score is no error.
         measure: What the score is, in words.
         is_share: Whether it lies in [0, 1], to be written in percent.
+        named_after: How many runs had ended when the reference was named; None or 0 if it was
+            named before all of them.
 
     Raises:
         ArgumentError: If there is no method, two have one name, or a share is none.
@@ -123,7 +133,13 @@ def compare_scores(
     ]
     is_selected = reference is None and chosen is not None
     return Comparison(
-        tuple(methods), chosen, is_selected, higher_is_better, measure, is_share=is_share
+        tuple(methods),
+        chosen,
+        is_selected,
+        higher_is_better,
+        measure,
+        is_share=is_share,
+        named_after=None if is_selected else named_after,
     )
 
 
@@ -147,7 +163,7 @@ def _check(rows: Sequence[MethodScores], *, is_share: bool) -> None:
                 f"`rows` must have a {what} each: got {twice[0]!r} for two. Rename one."
             )
     for runs in rows:
-        for seed, score in runs.scores.items():
+        for seed, score in [*runs.scores.items(), *runs.plain.items()]:
             if is_share and not 0 <= score <= 1:
                 raise ArgumentError(
                     f"`rows` must hold shares in [0, 1]: got {score} for {runs.name!r} with seed "

@@ -17,6 +17,8 @@ COLUMNS = (
     "is_ours",
     "mean",
     "standard_error",
+    "n_views",
+    "one_view_mean",
     "n_seeds",
     "n_expected",
     "reference",
@@ -44,27 +46,30 @@ def to_csv(comparison: Comparison) -> str:
         >>> from instaaug.report.compared.method_scores import MethodScores
         >>> runs = MethodScores("none", {0: 0.5, 1: 0.625}, n_expected=2)
         >>> print(to_csv(compare_scores([runs])).splitlines()[1])
-        1,none,none,False,0.5625,0.0625,2,2,none,,,,,,,,
+        1,none,none,False,0.5625,0.0625,1,0.5625,2,2,none,,,,,,,,
     """
     return _written(COLUMNS, (_line(method, comparison) for method in comparison.methods))
 
 
 def runs_to_csv(comparison: Comparison) -> str:
-    r"""One line per run that has ended: its score, or why it failed.
+    r"""One line per run that has ended: its scores, or why it failed.
+
+    ``score`` is over ``n_views`` views of each image, ``one_view`` from the image as it is.
 
     Example:
         >>> from instaaug.report.compared.comparison import compare_scores
         >>> from instaaug.report.compared.method_scores import MethodScores
         >>> runs = MethodScores("none", {1: 0.625}, n_expected=2, failures={0: "NaN"})
         >>> print(runs_to_csv(compare_scores([runs])).replace("\n", "; "))
-        method,seed,score,failure; none,0,,NaN; none,1,0.625,;
+        method,seed,score,n_views,one_view,failure; none,0,,,,NaN; none,1,0.625,1,0.625,;
     """
     lines: list[list[Cell]] = []
     for runs in (method.runs for method in comparison.methods):
         for seed in sorted({*runs.scores, *runs.failures}):
-            failure = runs.failures.get(seed, "")
-            lines.append([runs.name, seed, runs.scores.get(seed), failure])
-    return _written(("method", "seed", "score", "failure"), lines)
+            score, failure = runs.scores.get(seed), runs.failures.get(seed, "")
+            n_views = None if score is None else runs.n_views or 1
+            lines.append([runs.name, seed, score, n_views, runs.one_view.get(seed), failure])
+    return _written(("method", "seed", "score", "n_views", "one_view", "failure"), lines)
 
 
 def _line(method: ComparedMethod, comparison: Comparison) -> list[Cell]:
@@ -77,6 +82,8 @@ def _line(method: ComparedMethod, comparison: Comparison) -> list[Cell]:
         str(runs.is_ours),
         method.runs.mean,
         method.runs.error,
+        (runs.n_views or 1) if runs.scores else None,
+        runs.one_view_mean,
         len(runs.scores),
         runs.n_expected,
         comparison.reference,

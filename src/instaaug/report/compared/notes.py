@@ -7,10 +7,18 @@ from instaaug.report.compared.words import one_line
 __all__ = ["notes_on"]
 
 FEW_SEEDS = 5
+ON_P = (
+    "P is about other seeds on these images: first weights, order, draws, and splits where the "
+    "data have no test set of their own. It says nothing about new images."
+)
 
 
-def notes_on(comparison: Comparison) -> list[str]:
-    """Sentences on the scores, the test, the reference and the cost, as far as they are there.
+def notes_on(comparison: Comparison, *, with_one_view: bool = True) -> list[str]:
+    """Sentences on scores, views, the test, the reference and the cost, as far as they are there.
+
+    Arguments:
+        comparison: What the table shows.
+        with_one_view: Whether it has a column of the scores from the image as it is.
 
     Example:
         >>> from instaaug.report.compared.comparison import compare_scores
@@ -18,7 +26,13 @@ def notes_on(comparison: Comparison) -> list[str]:
         >>> notes_on(compare_scores([MethodScores("none", {0: 0.5}, n_expected=1)]))[0]
         'Accuracy is in percent, with one seed (higher is better).'
     """
-    notes = [_on_scores(comparison), _on_test(comparison), _on_reference(comparison)]
+    notes = [
+        _on_scores(comparison),
+        _on_views(comparison, with_one_view=with_one_view),
+        _on_test(comparison),
+        ON_P if comparison.n_tested else "",
+        _on_reference(comparison),
+    ]
     if any(method.runs.mean is not None and method.rank is None for method in comparison.methods):
         notes.append("Only methods that have finished all their seeds have a rank.")
     if any(method.runs.step_cost is not None for method in comparison.methods):
@@ -34,6 +48,18 @@ def _on_scores(comparison: Comparison) -> str:
     over = f"the mean ± standard error over {_seeds(n)}" if n > 1 else "with one seed"
     better = "higher" if comparison.higher_is_better else "lower"
     return f"{name} is{unit} {over} ({better} is better)."
+
+
+def _on_views(comparison: Comparison, *, with_one_view: bool) -> str:
+    if not comparison.has_views:
+        return ""
+    words = (
+        "Views is how many views of a test image, drawn by the method itself, a score averages "
+        "the predictions of: 1 is the image as it is, and more take that much more computation."
+    )
+    if with_one_view:
+        words += " One view is the mean score from the image as it is."
+    return words
 
 
 def _seeds(n: int) -> str:
@@ -61,10 +87,20 @@ def _tests(comparison: Comparison) -> str:
 def _on_reference(comparison: Comparison) -> str:
     reference = comparison.reference_runs
     if reference is None:
+        if all(method.runs.is_ours for method in comparison.methods):
+            return (
+                "There is no reference: all methods are variants of InstaAug; name a --reference."
+            )
         return "There is no reference, as no baseline has finished all its seeds."
+    if not comparison.is_selected and comparison.named_after:
+        n = comparison.named_after
+        return (
+            f"The reference, {reference.label}, was named after {n} run{'s' * (n > 1)} had ended: "
+            "if their scores had a part in it, p is not what it claims to be."
+        )
     if not comparison.is_selected:
         return f"The reference, {reference.label}, was named and not chosen by its score."
-    words = f"The reference, {reference.label}, is the baseline with the best mean."
+    words = f"The reference, {reference.label}, has the best mean among baselines with all seeds."
     if comparison.n_tested:
         words += (
             " Chosen by these very scores, it owes its place partly to luck: p is rather too large"

@@ -16,8 +16,7 @@ def remark_on(method: ComparedMethod, comparison: Comparison) -> str:
         >>> remark_on((found := compare_scores([runs])).methods[0], found)
         'seed 1 failed: The loss is NaN'
     """
-    parts = [*_failures(method.runs), _test(method, comparison)]
-    return "; ".join(part for part in parts if part)
+    return "; ".join([*_failures(method.runs), *_test(method, comparison)])
 
 
 def labeled_remarks(
@@ -64,15 +63,16 @@ def _failures(runs: MethodScores) -> list[str]:
     return found
 
 
-def _test(method: ComparedMethod, comparison: Comparison) -> str:
-    """Why the difference has no p-value, or of how many seeds it is."""
+def _test(method: ComparedMethod, comparison: Comparison) -> list[str]:
+    """Of how many seeds the difference is, if one of the two has more, and why it has no p."""
     found, reference = method.difference, comparison.reference_runs
     if found is None or reference is None or not method.runs.scores or not reference.scores:
-        return ""
+        return []
     if not found.n:
-        return "no seed in common with the reference"
+        return ["no seed in common with the reference"]
+    words = []
+    if found.n < max(len(method.runs.scores), len(reference.scores)):
+        words.append(f"compared over {found.n} seed{'s' if found.n > 1 else ''}")
     if found.is_constant:
-        return "the same difference with every seed, so no p-value"
-    if found.n < min(len(method.runs.scores), len(reference.scores)):
-        return f"compared over {found.n} seed{'s' if found.n > 1 else ''}"
-    return ""
+        words.append("the same difference with every seed, so no p-value")
+    return words
