@@ -138,7 +138,7 @@ def test_a_file_of_settings_that_is_missing_is_named(instaaug: CommandLine) -> N
 @pytest.mark.parametrize(
     ("option", "value", "words"),
     [
-        ("--method", "insta", "'insta' is not one of 'instaaug', 'random', 'none'"),
+        ("--method", "insta", "'insta' is not one of 'instaaug', 'none', 'random', 'augerino'"),
         ("--epochs", "soon", "Invalid value for '--epochs': "),
         ("--epoch", "3", "No such option: --epoch"),
     ],

@@ -64,6 +64,7 @@ class AugmentedBatch:
             loss_of: From targets to one loss per input, ``(n * B,)``.
 
         Example:
+            >>> from torch.nn import functional as F
             >>> from instaaug.methods import MixUp
             >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 10))
             >>> batch = MixUp()(torch.rand(4, 3, 8, 8), targets=torch.arange(4))

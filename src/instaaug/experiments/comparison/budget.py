@@ -33,7 +33,7 @@ def words_of(seconds: float) -> str:
     """A time in words, for people.
 
     Example:
-        >>> words_of(42), words_of(600), words_of(9000), words_of(200_000)
+        >>> words_of(42.0), words_of(600.0), words_of(9000.0), words_of(2e5)
         ('42 s', '10 min', '2.5 h', '2.3 days')
     """
     for unit, least in (("days", 86400), ("h", 3600), ("min", 60)):
@@ -46,7 +46,7 @@ def epochs_in(seconds: float, epoch_seconds: float) -> int:
     """The most epochs that fit; one at least.
 
     Example:
-        >>> epochs_in(60, epoch_seconds=7.0), epochs_in(60, epoch_seconds=99.0)
+        >>> epochs_in(60.0, epoch_seconds=7.0), epochs_in(60.0, epoch_seconds=99.0)
         (8, 1)
     """
     return max(1, floor(seconds / epoch_seconds))

@@ -66,7 +66,9 @@ def cost_of(seconds: Sequence[float], without: Sequence[float], *, period: int =
         period: Steps after which the method's work repeats.
 
     Example:
-        >>> cost_of([1, 1, 1, 5] * 6, [1] * 24, period=4)  # a search in every fourth step
+        >>> cost_of(
+        ...     [1.0, 1.0, 1.0, 5.0] * 6, [1.0] * 24, period=4
+        ... )  # a search in every fourth step
         Cost(median=2.0, low=2.0, high=2.0)
     """
     n = min(len(seconds), len(without))
