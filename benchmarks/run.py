@@ -12,6 +12,7 @@ from benchmarks import (
     frozen,
     frozen_cost,
     input_pipeline,
+    leaderboard,
     rotation,
     startup,
     tiny_imagenet,
@@ -25,7 +26,7 @@ __all__ = ["main"]
 
 PRINTING = {
     m.__name__.split(".")[-1]: m
-    for m in (variance, rotation, tiny_imagenet, frozen, exact_gradient)
+    for m in (variance, rotation, tiny_imagenet, leaderboard, frozen, exact_gradient)
 }
 TIMED = {
     m.__name__.split(".")[-1]: m
