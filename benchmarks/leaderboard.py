@@ -30,7 +30,7 @@ def run_rows() -> list[dict[str, Any]]:
     for file in sorted((ROOT / RUNS).glob("*/seed_*/results.json")):
         results = json.loads(file.read_text())
         test, timing = results["test"], json.loads((file.parent / "timing.json").read_text())
-        learned = next(iter(test.get("learned", {}).values()), {})
+        learned: dict[str, Any] = next(iter(test.get("learned", {}).values()), {})
         rows.append(
             {
                 "method": file.parents[1].name,
