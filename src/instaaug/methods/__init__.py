@@ -6,6 +6,7 @@ from instaaug.methods.augerino import Augerino
 from instaaug.methods.augerino_color import AugerinoColor
 from instaaug.methods.auto_augment import AutoAugment
 from instaaug.methods.cutmix import CutMix
+from instaaug.methods.distortions import Distortions
 from instaaug.methods.fast_auto_augment import FastAutoAugment
 from instaaug.methods.fixed_views import FixedViews
 from instaaug.methods.learned_loss import LearnedLoss
@@ -14,8 +15,11 @@ from instaaug.methods.mixup import MixUp
 from instaaug.methods.none import NoAugmentation
 from instaaug.methods.rand_augment import RandAugment
 from instaaug.methods.random import RandomAugmentation
+from instaaug.methods.random_resized_crop import RandomResizedCrop
 from instaaug.methods.spatial_transformer import SpatialTransformer
 from instaaug.methods.trivial_augment import TrivialAugment
+from instaaug.methods.un_mix import UnMix
+from instaaug.methods.viewmaker import Viewmaker
 
 __all__ = [
     "AdaAugment",
@@ -24,6 +28,7 @@ __all__ = [
     "AugerinoColor",
     "AutoAugment",
     "CutMix",
+    "Distortions",
     "FastAutoAugment",
     "FixedViews",
     "LearnedLoss",
@@ -32,6 +37,9 @@ __all__ = [
     "NoAugmentation",
     "RandAugment",
     "RandomAugmentation",
+    "RandomResizedCrop",
     "SpatialTransformer",
     "TrivialAugment",
+    "UnMix",
+    "Viewmaker",
 ]

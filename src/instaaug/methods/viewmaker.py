@@ -1,0 +1,138 @@
+"""Viewmaker: views that a network makes as hard as a budget of distortion allows."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor
+from typing_extensions import override
+
+from instaaug.errors import ArgumentError, ShapeError
+from instaaug.functional.unit_range import UnitRange
+from instaaug.methods.fixed import FixedAugmenter
+from instaaug.networks.viewmaker_network import ViewmakerNetwork
+from instaaug.shapes import Images, Rendered, at_least_float32, check_images
+
+__all__ = ["Viewmaker"]
+
+WIDEST = 64
+SMALLEST_SIDE = 8
+LARGEST_EPS = 1.0
+
+
+class Viewmaker(FixedAugmenter):
+    r"""Adds to every image what a network g makes of it and of noise, to maximize the loss.
+
+    .. math:: \tilde x = \mathrm{clip}(x + \delta,\, 0,\, 1), \qquad
+              \delta = \frac{\varepsilon\,t}{\mathrm{mean}|t|}, \qquad t = \tanh g(x, \theta)
+
+    with pixels in [0, 1] and the mean over all pixels and channels of an image: before it is
+    clipped, a view is ε away from its image on average. θ is the noise, all of it, uniform on
+    (0, 1); a view is a function of image and θ alone.
+
+    The model minimizes and g maximizes the same loss. The source does so in turns, with two
+    passes per batch, the second of which sees the step of the first. Here one pass serves both:
+    the gradient changes its sign where it enters g, so that an optimizer that descends moves the
+    model down and g up, at the same time. The objective is the mean loss.
+
+    Arguments:
+        eps: ε, the budget of distortion.
+        width: Multiplies the channels of g; at 1 it costs more than most models of small images.
+        in_channels: Channels of the images.
+        mean: Per-channel mean the images were normalized with; g sees them without.
+        std: Per-channel standard deviation, likewise.
+
+    References:
+        | Viewmaker Networks: Learning Views for Unsupervised Representation Learning
+        | (Tamkin et al., 2021)
+        | https://arxiv.org/abs/2010.07432
+
+    Example:
+        >>> aug, x = Viewmaker(width=0.25), torch.full((2, 3, 16, 16), 0.5)
+        >>> views = aug(x, n_samples=4).inputs.detach()
+        >>> (views - x[:1]).abs().mean(dim=(1, 2, 3))
+        tensor([0.0500, 0.0500, 0.0500, 0.0500, 0.0500, 0.0500, 0.0500, 0.0500])
+    """
+
+    def __init__(
+        self,
+        *,
+        eps: float = 0.05,
+        width: float = 1.0,
+        in_channels: int = 3,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+    ) -> None:
+        super().__init__()
+        if not 0 < eps <= LARGEST_EPS:
+            raise ArgumentError(
+                f"`eps` must lie in (0, {LARGEST_EPS:g}], for pixels lie in [0, 1]: got {eps}. "
+                "0.05 is usual."
+            )
+        if in_channels < 1 or not 0 < width <= WIDEST:
+            raise ArgumentError(
+                f"`in_channels` must be at least 1 and `width` lie in (0, {WIDEST}]: got "
+                f"{in_channels} and {width}. Color images have 3 channels."
+            )
+        self.eps, self.in_channels = float(eps), in_channels
+        self.unit_range = UnitRange(mean, std)
+        self.network = ViewmakerNetwork(in_channels, width=width)
+
+    @override
+    def draw_theta(
+        self, x: Images, n_samples: int, generator: Generator | None
+    ) -> Float[Tensor, "n batch d"]:
+        shape = (n_samples, len(x), self._n_noise(x))
+        return torch.rand(shape, generator=generator, device=x.device)
+
+    @override
+    def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
+        pixels = self.unit_range.entered(x)
+        delta = self.distortion(pixels, theta).to(x.dtype)
+        return self.unit_range.left((pixels + delta).clamp(0, 1))
+
+    def distortion(self, pixels: Images, theta: Float[Tensor, "batch d"]) -> Images:
+        """δ of images in [0, 1]; its gradient climbs."""
+        check_images(pixels, channels=self.in_channels)
+        n_noise = self._n_noise(pixels)
+        if theta.shape != (len(pixels), n_noise):
+            raise ShapeError(
+                f"`theta` must hold {n_noise} numbers of noise for each of {len(pixels)} images: "
+                f"got shape {tuple(theta.shape)}. Draw it for images of this size."
+            )
+        weight = self.network.last.weight
+        made = self.network(pixels.to(weight.dtype), theta.to(weight.dtype))
+        direction = at_least_float32(_climbing(made)).tanh()
+        size = direction.abs().mean(dim=(1, 2, 3), keepdim=True)
+        # A blank picture, as of weights that are all zero, has no direction.
+        return direction * (self.eps / size.masked_fill(size == 0, 1))
+
+    def _n_noise(self, x: Images) -> int:
+        height, width = x.shape[-2:]
+        if min(height, width) < SMALLEST_SIDE:
+            raise ShapeError(
+                f"`x` must have sides of at least {SMALLEST_SIDE} pixels for the viewmaker: got "
+                f"{height} by {width}. Enlarge the images."
+            )
+        return self.network.n_noise(height=height, width=width)
+
+    @override
+    def extra_repr(self) -> str:
+        return f"eps {self.eps:g}"
+
+
+class _Climbing(torch.autograd.Function):
+    """The identity, whose gradient has the other sign."""
+
+    @staticmethod
+    def forward(_ctx: Any, x: Tensor) -> Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(_ctx: Any, gradient: Tensor) -> Tensor:
+        return -gradient
+
+
+def _climbing(x: Tensor) -> Tensor:
+    return _Climbing.apply(x)  # type: ignore[no-untyped-call]
