@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import override
 
-__all__ = ["ClassificationTally", "RegressionTally", "Tally"]
+__all__ = ["ClassificationTally", "ContrastTally", "RegressionTally", "Tally"]
 
 N_BINS = 15
 ROUNDING = 1e-14  # a variance so much smaller than the squares is not one
@@ -136,3 +136,29 @@ class RegressionTally(Tally):
             "r2": r2,
             "n": n,
         }
+
+
+class ContrastTally(Tally):
+    """Mean NT-Xent of views, and how many of them found the other one of their image.
+
+    Example:
+        >>> tally = ContrastTally()
+        >>> tally.add(torch.tensor([0.5, 1.5]), torch.tensor([True, False]))
+        >>> tally.scores()
+        {'nll': 1.0, 'found': 0.5, 'n': 2.0}
+    """
+
+    def __init__(self) -> None:
+        super().__init__(3)
+
+    @override
+    def add(self, outputs: Tensor, targets: Tensor) -> None:
+        """Count the loss of each view, and whether it found its partner."""
+        losses, found = outputs.detach().double().cpu(), targets.double().cpu()
+        self.sums += torch.stack([losses.new_tensor(losses.numel()), losses.sum(), found.sum()])
+
+    @override
+    def scores(self) -> dict[str, float]:
+        n, total, found = self.sums.tolist()
+        n_or_one = max(n, 1.0)
+        return {"nll": total / n_or_one, "found": found / n_or_one, "n": n}

@@ -1,7 +1,8 @@
-"""Training loops on Lightning: any model, any augmenter, classification or regression."""
+"""Training loops on Lightning: any model, any augmenter; with classes, numbers, or no labels."""
 
 from instaaug.scores import ClassificationTally, RegressionTally, Tally
 from instaaug.tasks.checkpoints import Checkpoints, Interrupted, WholeCheckpointIO
+from instaaug.tasks.contrastive import ContrastiveTask
 from instaaug.tasks.evaluation import evaluate, learned_numbers, make_predictor
 from instaaug.tasks.loader import BatchLoader
 from instaaug.tasks.optimization import Optimization
@@ -16,6 +17,7 @@ __all__ = [
     "BatchLoader",
     "Checkpoints",
     "ClassificationTally",
+    "ContrastiveTask",
     "Interrupted",
     "MetricsTable",
     "Optimization",

@@ -19,7 +19,7 @@ Predictor = Callable[[Tensor], Tensor]
 
 def make_predictor(
     task: AugmentedTask, *, n_samples: int = 0, merge: str = "logit", select: str = "sample",
-    seed: int = 0,
+    seed: int = 0, model: nn.Module | None = None,
 ) -> Predictor:  # fmt: skip
     """A function from images, as the data set gives them, to outputs; no gradients.
 
@@ -29,11 +29,13 @@ def make_predictor(
         merge: What is averaged.
         select: How samples are chosen.
         seed: Decides the draws.
+        model: What predicts, if not what the task says; an encoder gives features.
     """
     task.eval()
+    model = model or task.predictor
     wrapped: nn.Module | None = None
     if n_samples:
-        wrapped = task.augmenter.wrap(task.model, n_samples, merge=merge, select=select)  # type: ignore[arg-type]
+        wrapped = task.augmenter.wrap(model, n_samples, merge=merge, select=select)  # type: ignore[arg-type]
         wrapped.eval()
     generator = torch.Generator(task.mean.device).manual_seed(seed)
 
@@ -41,7 +43,7 @@ def make_predictor(
     def predict(x: Tensor) -> Tensor:
         x = task.prepared(x.to(task.mean.device))
         if wrapped is None:
-            return task.model(task.augmenter.canonical(x))
+            return model(task.augmenter.canonical(x))
         return wrapped(x, generator)
 
     return predict

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import ceil, isfinite
+from math import ceil, cos, isfinite, pi
 from typing import Literal, get_args
 
 import torch
@@ -10,8 +10,7 @@ from lightning.pytorch import Trainer
 from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import (
-    ConstantLR,
-    CosineAnnealingLR,
+    LambdaLR,
     LRScheduler,
     OneCycleLR,
     ReduceLROnPlateau,
@@ -22,7 +21,7 @@ from instaaug.errors import ArgumentError, UnknownNameError
 __all__ = ["Optimization", "OptimizerName", "ScheduleName", "optimizer_steps", "search_steps"]
 
 OptimizerName = Literal["sgd", "adam", "adamw"]
-ScheduleName = Literal["constant", "cosine", "one_cycle", "plateau"]
+ScheduleName = Literal["constant", "cosine", "one_cycle", "plateau", "steps"]
 
 
 @dataclass(frozen=True)
@@ -35,11 +34,19 @@ class Optimization:
         momentum: Of ``"sgd"``; ``"one_cycle"`` moves it from 0.95 to 0.85 and back, unless 0.
         weight_decay: Pulls parameters with two axes or more to zero; biases and the gains of
             normalization layers are left alone.
-        schedule: ``"constant"``; ``"cosine"`` to zero; ``"one_cycle"``, up and down; or
-            ``"plateau"``, the paper's: times ``factor`` when validation has not improved for
-            ``patience`` epochs.
-        factor: Of ``"plateau"``.
+        schedule: ``"constant"``; ``"cosine"`` to zero; ``"one_cycle"``, up and down;
+            ``"plateau"``, the paper's for classifiers: times ``factor`` when validation has not
+            improved for ``patience`` epochs; or ``"steps"``, its for contrastive learning: times
+            ``factor`` after each of ``drops``.
+        factor: Of ``"plateau"`` and ``"steps"``.
         patience: Of ``"plateau"``, in epochs.
+        drops: Of ``"steps"``: shares of all steps, in [0, 1].
+        warmup_steps: First steps, in which the rate rises from zero in a line.
+
+    Example:
+        >>> paper = Optimization("adam", 1e-3, schedule="steps", factor=0.8, drops=(0.9, 0.95))
+        >>> [round(paper.rate_at(step, 500), 6) for step in (0, 449, 450, 475)]
+        [0.001, 0.001, 0.0008, 0.00064]
     """
 
     optimizer: OptimizerName = "sgd"
@@ -49,6 +56,8 @@ class Optimization:
     schedule: ScheduleName = "constant"
     factor: float = 0.9
     patience: int = 10
+    drops: tuple[float, ...] = ()
+    warmup_steps: int = 0
 
     def __post_init__(self) -> None:
         if self.optimizer not in get_args(OptimizerName):
@@ -57,10 +66,29 @@ class Optimization:
             raise UnknownNameError("schedule", self.schedule, get_args(ScheduleName))
         if not self.learning_rate > 0:
             raise ArgumentError(f"`learning_rate` must be above 0: got {self.learning_rate}.")
+        if not all(0 <= drop <= 1 for drop in self.drops):
+            raise ArgumentError(
+                f"`drops` must be shares of the training, in [0, 1]: got {self.drops}. The "
+                "paper's are 0.9 and 0.95."
+            )
+        if self.warmup_steps and self.schedule in ("one_cycle", "plateau"):
+            raise ArgumentError(
+                f"`warmup_steps` must be 0 for the schedule {self.schedule!r}: got "
+                f"{self.warmup_steps}. Constant, cosine and steps can be warmed up."
+            )
+
+    def rate_at(self, step: int, n_steps: int) -> float:
+        """The learning rate in a step, by the schedules that need nothing but its number."""
+        if step < self.warmup_steps:
+            return self.learning_rate * (step + 1) / self.warmup_steps
+        if self.schedule == "cosine":
+            return self.learning_rate * (1 + cos(pi * min(step / max(n_steps, 1), 1))) / 2
+        n_dropped = sum(step >= drop * n_steps for drop in self.drops)
+        return self.learning_rate * self.factor ** (n_dropped * (self.schedule == "steps"))
 
     def check_unknown_length(self) -> None:
         """Raise if the schedule must know how many steps there will be, which nobody does."""
-        if self.schedule in ("one_cycle", "cosine"):
+        if self.schedule in ("one_cycle", "cosine", "steps"):
             raise ArgumentError(
                 "`schedule` must be constant or plateau where nobody knows how many batches "
                 f"there will be: got {self.schedule!r}. Or give the loader a length."
@@ -91,11 +119,9 @@ class Optimization:
                 total_steps=max(n_steps, 2),
                 cycle_momentum=self.momentum > 0,
             )
-        if self.schedule == "cosine":
-            return CosineAnnealingLR(optimizer, max(n_steps, 1))
         if self.schedule == "plateau":
             return ReduceLROnPlateau(optimizer, factor=self.factor, patience=self.patience)
-        return ConstantLR(optimizer, factor=1.0, total_iters=0)
+        return LambdaLR(optimizer, lambda step: self.rate_at(step, n_steps) / self.learning_rate)
 
 
 def optimizer_steps(trainer: Trainer, first_epoch: int, *, accumulate: int) -> int | None:

@@ -4,16 +4,22 @@ import torch
 from torch import Generator, Tensor, nn
 
 from instaaug.data import LabeledImages
+from instaaug.errors import ArgumentError
 
 __all__ = ["add_gradients", "drawn_batch"]
 
 
 def drawn_batch(
-    data: LabeledImages, n_images: int, generator: Generator, device: torch.device
+    held_out: LabeledImages | None, n_images: int, generator: Generator, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Images and targets drawn without replacement; all of them if there are no more."""
-    order = torch.randperm(len(data), generator=generator, device=generator.device)
-    x, targets = data.__getitems__(order[:n_images].tolist())
+    """Held-out images and targets without replacement; all of them if there are no more."""
+    if not held_out:
+        raise ArgumentError(
+            "`held_out` must be images for the augmenter to learn from: got none. Keep a tenth of "
+            "the training images from the model."
+        )
+    order = torch.randperm(len(held_out), generator=generator, device=generator.device)
+    x, targets = held_out.__getitems__(order[:n_images].tolist())
     return x.to(device), targets.to(device)
 
 

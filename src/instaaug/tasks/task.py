@@ -122,9 +122,14 @@ class AugmentedTask(LightningModule, ABC):
             x = x.to(self.mean.dtype).div_(255)
         return (x - self.mean) / self.std
 
+    @property
+    def predictor(self) -> nn.Module:
+        """What says something of an input, once training is over."""
+        return self.model
+
     @override
     def forward(self, x: Tensor) -> Tensor:
-        return self.model(self.augmenter.canonical(self.prepared(x)))
+        return self.predictor(self.augmenter.canonical(self.prepared(x)))
 
     @override
     def configure_optimizers(self) -> Any:
@@ -165,13 +170,14 @@ class AugmentedTask(LightningModule, ABC):
             mirrored = torch.rand(len(x), 1, 1, 1, generator=generator, device=x.device) < 0.5
             x = torch.where(mirrored, x.flip(3), x)
         self._ends_step = (batch_idx + 1) % self.accumulate == 0 or self.trainer.is_last_batch
-        if self.current_epoch < self.pretrain_epochs:
-            losses = self._losses(self.model(x), targets)
-            self._learn(losses.mean())
-            self._note({"loss": losses.detach().mean()})
-        else:
-            self._learn_augmented(x, targets, generator)
+        plain = self.current_epoch < self.pretrain_epochs
+        (self._learn_plain if plain else self._learn_augmented)(x, targets, generator)
         self.n_steps += 1
+
+    def _learn_plain(self, x: Images, targets: Tensor, _: Generator) -> None:
+        losses = self._losses(self.model(x), targets)
+        self._learn(losses.mean())
+        self._note({"loss": losses.detach().mean()})
 
     def _learn_augmented(self, x: Images, targets: Tensor, generator: Generator) -> None:
         separate = self.phi_step == "separate"
@@ -203,11 +209,6 @@ class AugmentedTask(LightningModule, ABC):
         """A step of an augmenter that learns from images which the model does not train on."""
         if self.n_steps % augmenter.search_every or self.current_epoch < self._phi_starts:
             return {}
-        if not self.held_out:
-            raise ArgumentError(
-                f"`held_out` must be images for {type(augmenter).__name__} to learn from: got "
-                "none. Keep a tenth of the training images from the model."
-            )
         x, targets = drawn_batch(self.held_out, batch.batch_size, generator, self.device)
         held_out = HeldOutBatch(self.prepared(x), targets)
         objective = augmenter.search_objective(

@@ -1,0 +1,208 @@
+"""Contrastive learning with learned views, fully without labels."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor, nn
+from typing_extensions import override
+
+from instaaug.augmentation import Augmenter, HeldOutLearner, InstaAug
+from instaaug.errors import ArgumentError, ShapeError
+from instaaug.methods.distortions import Distortions
+from instaaug.methods.mixing import MixingAugmenter
+from instaaug.methods.un_mix import UnMix
+from instaaug.networks.projection import ProjectedEncoder
+from instaaug.objectives.nt_xent import Contrast, contrast
+from instaaug.scores import ContrastTally, Tally
+from instaaug.shapes import Images
+from instaaug.tasks.finite import check_losses
+from instaaug.tasks.joined_views import joined_views
+from instaaug.tasks.representation import Representation
+from instaaug.tasks.task import AugmentedTask
+
+__all__ = ["ContrastiveTask"]
+
+
+class ContrastiveTask(AugmentedTask):
+    """Trains any encoder to know two views of an image from those of all others (SimCLR).
+
+    Both views are independent draws of the augmenter, distorted by fixed transforms. φ minimizes
+    the same loss while its entropy stays in its band. Targets in the batches are not looked at.
+    Several processes compare the views of all of them.
+
+    Arguments:
+        encoder: From images to features ``(B, n_features)``.
+        augmenter: Any that needs no labels.
+        n_features: How many.
+        temperature: Of the loss.
+        hidden: Width of the projection head.
+        n_projected: Length of a projection.
+        distortions: Fixed transforms after the augmenter; SimCLR's milder ones by default.
+        settings: What :class:`~instaaug.tasks.AugmentedTask` takes.
+
+    References:
+        | A Simple Framework for Contrastive Learning of Visual Representations
+        | (Chen et al., 2020)
+        | https://arxiv.org/abs/2002.05709
+
+    Example:
+        >>> from instaaug import InstaAug
+        >>> from instaaug.tasks import Optimization
+        >>> encoder = nn.Sequential(nn.Conv2d(3, 8, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        >>> task = ContrastiveTask(
+        ...     encoder,
+        ...     InstaAug("crop", baseline="value"),
+        ...     n_features=8,
+        ...     optimization=Optimization("adam", 1e-3, weight_decay=1e-6),
+        ... )
+        >>> # lightning.Trainer(max_epochs=500).fit(task, your_loader)
+    """
+
+    model: ProjectedEncoder
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        augmenter: Augmenter,
+        *,
+        n_features: int,
+        temperature: float = 0.5,
+        hidden: int = 1024,
+        n_projected: int = 128,
+        distortions: Distortions | None = None,
+        mean: Sequence[float] = (0.0,),
+        std: Sequence[float] = (1.0,),
+        **settings: Any,
+    ) -> None:
+        _check_augmenter(augmenter)
+        if settings.get("phi_step", "joint") != "joint":
+            raise ArgumentError('`phi_step` must be "joint" in contrastive learning.')
+        model = ProjectedEncoder(
+            encoder, n_features=n_features, hidden=hidden, n_projected=n_projected
+        )
+        super().__init__(model, augmenter, mean=mean, std=std, **settings)
+        self.temperature = temperature
+        self.distortions = distortions or Distortions(mean=mean, std=std)
+        self.representations: dict[str, Representation] = {}
+
+    @property
+    @override
+    def predictor(self) -> nn.Module:
+        """The encoder, followed by the linear probe of augmented features if there is one."""
+        if not self.representations:
+            raise ArgumentError(
+                "Nothing has learned classes yet: the encoder alone gives features. Train on "
+                "images with labels, to which a linear probe is fitted."
+            )
+        fitted = self.representations.get("augmented") or self.representations["plain"]
+        return nn.Sequential(self.model.encoder, fitted.probe.to(self.mean.device))
+
+    def views(self, x: Images, generator: Generator) -> Tensor:
+        """Two distorted views of every input; all first ones, then all second ones."""
+        return self._distorted(self.augmenter(x, 2, generator=generator).inputs, generator)
+
+    def _distorted(self, views: Images, generator: Generator) -> Images:
+        return self.distortions(views, generator)
+
+    @override
+    def _learn_plain(self, x: Images, targets: Tensor, generator: Generator) -> None:
+        views = self._distorted(x.repeat(2, 1, 1, 1), generator)
+        found, own = self._compared(self._projected(views))
+        losses = found.losses[:, own]
+        self._learn(losses.mean())
+        self._note({"loss": losses.detach().mean()})
+
+    @override
+    def _learn_augmented(self, x: Images, targets: Tensor, generator: Generator) -> None:
+        batch = self.augmenter(x, 2, generator=generator)
+        views = self._distorted(batch.inputs, generator)
+        z = self._projected(views)
+        found, own = self._compared(z)
+        losses, credited = found.losses[:, own], found.credited()[:, own]
+        if isinstance(self.augmenter, UnMix):
+            credited = losses + self._mixed_losses(self.augmenter, views, z, generator)
+        self._learn(self.augmenter.objective(credited.flatten(), batch))
+        numbers = {"loss": losses.detach().mean(), "found": found.found[:, own].float().mean()}
+        self._note({**numbers, **self.augmenter.monitor(batch)})
+
+    def _mixed_losses(
+        self, un_mix: UnMix, views: Images, z: Float[Tensor, "2 inputs d"], generator: Generator
+    ) -> Float[Tensor, "2 inputs"]:
+        """First views mixed with each other: each is compared with the second ones of both."""
+        mixed, share = un_mix.mix(views[: len(views) // 2], generator)
+        projected = self.model(mixed)
+        (one, own), (other, _) = (
+            self._compared(torch.stack([first, z[1]])) for first in (projected, projected.flip(0))
+        )
+        return share * one.losses[:, own] + (1 - share) * other.losses[:, own]
+
+    def _projected(self, views: Images) -> Float[Tensor, "2 inputs d"]:
+        return self.model(views).unflatten(0, (2, -1))
+
+    def _compared(self, z: Float[Tensor, "2 inputs d"]) -> tuple[Contrast, slice]:
+        """Views among those of all processes, and which of the inputs are our own."""
+        joined, own = joined_views(z)
+        found = contrast(joined, temperature=self.temperature)
+        check_losses(found.losses, step=self.n_steps, epoch=self.current_epoch)
+        return found, own
+
+    @override
+    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The loss of every view, from projections of all first and then all second ones."""
+        return self._compared(outputs.unflatten(0, (2, -1)))[0].losses.flatten()
+
+    @override
+    def make_tally(self) -> Tally:
+        return ContrastTally()
+
+    @override
+    def check_outputs(self, outputs: object, n_inputs: int) -> None:
+        got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+        if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != n_inputs:
+            raise ShapeError(f"`outputs` must be one vector per view, ({n_inputs}, d): got {got}.")
+
+    @override
+    def validation_step(self, batch: Sequence[Tensor], batch_idx: int) -> None:
+        self.compare_views(batch[0], batch_idx, self.validation_tally)
+
+    @torch.no_grad()
+    def compare_views(self, images: Tensor, number: int, tally: Tally) -> None:
+        """Count how well two views of each image find one another; always the same views.
+
+        Arguments:
+            images: As the data set gives them.
+            number: Of the batch.
+            tally: Counts.
+        """
+        words = np.random.SeedSequence([self.seed, number]).generate_state(1, np.uint64)
+        generator = Generator(self.mean.device).manual_seed(int(words[0]) >> 1)
+        z = self._projected(self.views(self.prepared(images.to(self.mean.device)), generator))
+        found = contrast(z, temperature=self.temperature)
+        tally.add(found.losses, found.found)
+
+
+def _check_augmenter(augmenter: Augmenter) -> None:
+    """Raise for an augmenter that needs labels, or more than two draws of an input."""
+    name = type(augmenter).__name__
+    if isinstance(augmenter, HeldOutLearner | MixingAugmenter):
+        raise ArgumentError(
+            f"`augmenter` must do without labels in contrastive learning: got {name}."
+        )
+    if not isinstance(augmenter, InstaAug):
+        return
+    settings = augmenter.settings
+    if settings.conditioning == "class":
+        raise ArgumentError('`conditioning="class"` needs labels: choose "input" or "none".')
+    if settings.estimator == "exact":
+        raise ArgumentError(
+            '`estimator="exact"` would compare every box of an image with every other: got it in '
+            'contrastive learning. Choose "auto".'
+        )
+    if settings.baseline == "rloo":
+        raise ArgumentError(
+            '`baseline="rloo"` compares two samples whose loss is one and the same here. Choose '
+            '"value".'
+        )

@@ -1,0 +1,51 @@
+"""One of several processes that compare their views with those of all; run with ``python -m``."""
+
+import sys
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, distributed
+
+from instaaug.objectives.nt_xent import Contrast, contrast
+from instaaug.tasks.joined_views import joined_views
+
+__all__ = ["compared", "inputs", "weight"]
+
+
+def inputs(n: int) -> Tensor:
+    return torch.randn(2, n, 5, generator=torch.Generator().manual_seed(n))
+
+
+def weight() -> Tensor:
+    return torch.randn(5, 3, generator=torch.Generator().manual_seed(0)).requires_grad_()
+
+
+def compared(x: Tensor, projection: Tensor) -> tuple[Contrast, slice]:
+    joined, own = joined_views(x @ projection)
+    return contrast(joined, temperature=0.3), own
+
+
+def main(rank: int, counts: list[int], meeting_point: str, out: str) -> None:
+    distributed.init_process_group(
+        "gloo", init_method=f"file://{meeting_point}", rank=rank, world_size=len(counts)
+    )
+    projection = weight()
+    x = inputs(sum(counts)).split(counts, dim=1)[rank]
+    found, own = compared(x, projection)
+    losses = found.losses[:, own]
+    losses.mean().backward()
+    assert projection.grad is not None
+    gradient = projection.grad
+    distributed.all_reduce(gradient)
+    results = {
+        "losses": losses.detach().contiguous(),
+        "credited": found.credited()[:, own].detach().contiguous(),
+        "gradient": gradient / len(counts),
+    }
+    save_file(results, Path(out))
+    distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), [int(n) for n in sys.argv[2].split(",")], sys.argv[3], sys.argv[4])

@@ -1,0 +1,60 @@
+"""Several processes compare views as one would that had the whole batch; real processes."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from instaaug.tasks.joined_views import joined_views
+from tests.support.contrast_worker import compared, inputs, weight
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 120  # seconds; a deadlock shall fail, not hang
+
+
+def in_processes(folder: Path, counts: list[int]) -> list[dict[str, Tensor]]:
+    listed = ",".join(map(str, counts))
+    meeting_point = str(folder / "meeting_point")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    module = [sys.executable, "-m", "tests.support.contrast_worker"]
+    files = [folder / f"{rank}.safetensors" for rank in range(len(counts))]
+    running = [
+        subprocess.Popen(  # noqa: S603
+            [*module, str(rank), listed, meeting_point, str(file)], cwd=ROOT, env=environment
+        )
+        for rank, file in enumerate(files)
+    ]
+    try:
+        assert [process.wait(timeout=PATIENCE) for process in running] == [0] * len(counts)
+    finally:
+        for process in running:
+            process.kill()
+    return [load_file(file) for file in files]
+
+
+@pytest.mark.parametrize("counts", [[4, 4], [3, 2]])
+def test_two_processes_have_the_losses_of_one_with_the_joined_batch(
+    tmp_path: Path, counts: list[int]
+) -> None:
+    parts = in_processes(tmp_path, counts)
+    projection = weight()
+    found, _ = compared(inputs(sum(counts)), projection)
+    for name, whole in (("losses", found.losses), ("credited", found.credited())):
+        torch.testing.assert_close(torch.cat([part[name] for part in parts], dim=1), whole)
+    # the mean over processes of the gradients of their means
+    means = [losses.mean() for losses in found.losses.split(counts, dim=1)]
+    (expected,) = torch.autograd.grad(torch.stack(means).mean(), projection)
+    for part in parts:
+        torch.testing.assert_close(part["gradient"], expected)
+
+
+def test_a_single_process_has_its_own_views_alone() -> None:
+    z = inputs(3)
+    joined, own = joined_views(z)
+    assert joined is z
+    assert own == slice(0, 3)
