@@ -10,7 +10,8 @@ from torch.nn import functional as F
 from instaaug.augmentation import Augmenter, HeldOutLearner
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.experiments.augmenters import AUGMENTERS, make_augmenter
-from instaaug.experiments.config import HELD_OUT_METHODS, Method, TrainConfig
+from instaaug.experiments.config import Method, TrainConfig
+from instaaug.experiments.config_checks import HELD_OUT_METHODS
 from instaaug.experiments.data_facts import DataFacts
 from instaaug.methods import FastAutoAugment, MixUp, RandAugment
 from instaaug.tasks import BatchLoader, Optimization

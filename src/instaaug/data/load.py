@@ -16,6 +16,7 @@ from instaaug.data.named import DATASETS, looks_like
 from instaaug.data.splits import DataSplits, SplitBy, carve_validation
 from instaaug.data.splits import split as split_up
 from instaaug.data.table import read_table
+from instaaug.data.unlabeled import is_unlabeled, read_unlabeled
 from instaaug.errors import ArgumentError, DataError, UnknownNameError
 
 __all__ = ["load_data", "parse_lights"]
@@ -35,6 +36,7 @@ def load_data(
     split: SplitBy = "random",
     lights: Sequence[str] | None = None,
     seed: int = 0,
+    needs_labels: bool = True,
     on_bad_image: OnBadImage = "error",
     cache_dir: str | Path | None = None,
     on_progress: OnProgress | None = None,
@@ -55,6 +57,8 @@ def load_data(
         split: ``"random"``, or ``"block"`` to hold out neighbors together.
         lights: Simulated lights for training and for test, such as ``("1-4", "5-12,40")``.
         seed: Decides the split.
+        needs_labels: Whether a folder must have one folder per class; without, images may lie
+            directly in it.
         on_bad_image: ``"error"``, or ``"skip"`` to leave unreadable images out and list them.
         cache_dir: Where decoded images are kept.
         on_progress: Called with the number of files decoded and of all files.
@@ -80,10 +84,12 @@ def load_data(
         where = source if root is None and Path(source).is_dir() else root
         parts, name = DATASETS[named].load(where, size=size, seed=seed, **files), named
     else:
-        parts = _from_path(
-            Path(source), {**files, "size": size, "channels": channels}, columns, task=task
-        )
-        name = Path(source).name
+        shaped = {**files, "size": size, "channels": channels}
+        path, name = Path(source), Path(source).name
+        if not needs_labels and path.is_dir() and is_unlabeled(path):
+            parts, task = read_unlabeled(path, **shaped), "regression"
+        else:
+            parts = _from_path(path, shaped, columns, task=task)
     _check_task(parts, task, name)
     _check_shape(parts, name, size=size, channels=channels)
     choices: dict[str, Any] = {"seed": seed, "by": split}

@@ -10,6 +10,7 @@ from instaaug.experiments.config import TrainConfig
 from instaaug.experiments.data_facts import DataFacts
 from instaaug.experiments.method_options import method_options
 from instaaug.experiments.named_transforms import levels_of, transforms_of
+from instaaug.objectives import Baseline
 from instaaug.registry import Registry
 from instaaug.transforms.color import ColorTransform
 
@@ -58,6 +59,8 @@ def instaaug(config: TrainConfig, facts: DataFacts) -> Augmenter:
         )
     learns_from_input = config.conditioning == "input" and config.estimator != "exact"
     predicts = config.baseline in ("value", "critic")
+    centered = config.task == "contrastive"  # by the task: then nothing is left to subtract
+    instead: Baseline = "none" if centered else "batch"
     return InstaAug(
         transforms_of(config),
         diversity=config.diversity,
@@ -68,7 +71,7 @@ def instaaug(config: TrainConfig, facts: DataFacts) -> Augmenter:
         in_channels=facts.channels,
         n_classes=len(facts.classes) or None if config.conditioning == "class" else None,
         estimator=config.estimator,
-        baseline="batch" if predicts and not learns_from_input else config.baseline,
+        baseline=instead if predicts and not learns_from_input else config.baseline,
         rule=config.rule,
         weight=config.weight,
         mean=facts.mean,
@@ -153,3 +156,22 @@ def spatial_transformer(config: TrainConfig, facts: DataFacts) -> Augmenter:
     """Spatial transformer: one learned transform per image, in training and at test time."""
     known = {"in_channels": facts.channels, **_of_images(config, facts)}
     return _made(methods.SpatialTransformer, config, known)
+
+
+@AUGMENTERS.register("random_resized_crop")
+def random_resized_crop(config: TrainConfig, facts: DataFacts) -> Augmenter:
+    """SimCLR's random crops: their area and shape are drawn, then their place."""
+    return _made(methods.RandomResizedCrop, config, _of_images(config, facts))
+
+
+@AUGMENTERS.register("unmix")
+def un_mix(config: TrainConfig, facts: DataFacts) -> Augmenter:
+    """Un-Mix: random crops, and first views mixed with one another (contrastive learning)."""
+    return _made(methods.UnMix, config, _of_images(config, facts))
+
+
+@AUGMENTERS.register("viewmaker")
+def viewmaker(config: TrainConfig, facts: DataFacts) -> Augmenter:
+    """Viewmaker: a network that makes bounded changes which are hard to see through."""
+    known = {"in_channels": facts.channels, "mean": facts.mean, "std": facts.std}
+    return _made(methods.Viewmaker, config, known)

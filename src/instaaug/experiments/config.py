@@ -7,6 +7,7 @@ from math import inf
 from typing import Any, Literal
 
 from instaaug.errors import ArgumentError
+from instaaug.experiments.config_checks import check_combinations
 from instaaug.experiments.settings import (
     check_types,
     located,
@@ -18,7 +19,6 @@ from instaaug.experiments.settings import (
 )
 
 __all__ = [
-    "HELD_OUT_METHODS",
     "PANELS",
     "TrainConfig",
     "read_config",
@@ -26,19 +26,15 @@ __all__ = [
     "setting_panel",
 ]
 
-Task = Literal["classification", "regression"]
+Task = Literal["classification", "regression", "contrastive"]
 Method = Literal[
     "instaaug", "none", "random", "augerino", "adaaug", "adacrops", "autoaugment", "randaugment",
     "trivialaugment", "fast_autoaugment", "mixup", "cutmix", "spatial_transformer", "metaaugment",
+    "random_resized_crop", "unmix", "viewmaker",
 ]  # fmt: skip
+Schedule = Literal["constant", "cosine", "one_cycle", "plateau", "steps"]
 Pair = tuple[float, float]
 Bands = Pair | dict[str, Pair]
-
-HELD_OUT_METHODS = ("adaaug", "adacrops", "metaaugment")
-"""Methods that learn from training images which they keep from the model."""
-
-LEARN_ALONG = ("instaaug", "augerino", "spatial_transformer")
-"""Methods that learn from the training loss."""
 
 PANELS = ("Data", "Model", "Augmentation", "Training", "Evaluation", "Machine")
 
@@ -53,7 +49,9 @@ class TrainConfig:
         "A named set, a folder with one folder per class, a CSV or an .npz file.",
     )
     root: str | None = setting("Data", None, "Where the original files of a named set are.")
-    task: Task = setting("Data", "classification", "What the targets are.")
+    task: Task = setting(
+        "Data", "classification", "What the targets are; contrastive learning needs none."
+    )
     image_size: int | None = setting(
         "Data",
         None,
@@ -160,16 +158,21 @@ class TrainConfig:
         "Training", 0.9, "Momentum of sgd; one_cycle moves it from 0.95 to 0.85 and back."
     )
     weight_decay: float = setting("Training", 0.01, "Weight decay of the model.")
-    schedule: Literal["constant", "cosine", "one_cycle", "plateau"] = setting(
+    schedule: Schedule = setting(
         "Training", "one_cycle", "How the learning rate of the model moves."
     )
+    drops: str = setting(
+        "Training", "0.9,0.95", "Shares of the training after which schedule steps drops the rate."
+    )
+    drop_factor: float = setting(
+        "Training", 0.9, "What the rate is multiplied by at a drop, and on a plateau."
+    )
+    warmup_steps: int = setting("Training", 0, "First steps, in which the rate rises from zero.")
     phi_optimizer: Literal["sgd", "adam", "adamw"] = setting(
         "Training", "adam", "Optimizer of φ; sgd has a momentum of 0.9."
     )
     phi_learning_rate: float = setting("Training", 1e-3, "Learning rate of φ.")
-    phi_schedule: Literal["constant", "cosine", "one_cycle", "plateau"] = setting(
-        "Training", "constant", "How the learning rate of φ moves."
-    )
+    phi_schedule: Schedule = setting("Training", "constant", "How the learning rate of φ moves.")
     pretrain_epochs: int = setting("Training", 0, "First epochs without any augmentation.")
     phi_rest_epochs: int = setting(
         "Training", 0, "Epochs after those in which φ augments but does not learn yet."
@@ -186,6 +189,11 @@ class TrainConfig:
     )
     loss: Literal["squared", "absolute"] = setting("Training", "squared", "Error of a regression.")
     label_smoothing: float = setting("Training", 0.0, "Label smoothing of a classification.")
+    contrast: str = setting(
+        "Training",
+        "",
+        "Settings of contrastive learning's own, such as temperature=0.1, blur=0.5.",
+    )
     clip: float = setting("Training", 0.0, "Largest norm of the model's gradient; 0 for any.")
     accumulate: int = setting("Training", 1, "Batches whose gradients are added up for a step.")
 
@@ -214,6 +222,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         check_types(self)
         self._check_counts()
+        self.drop_shares()
         if self.diversity is not None and self.entropy is not None:
             raise ArgumentError("`diversity` and `entropy` say the same thing: give one of them.")
         if "plateau" in (self.schedule, self.phi_schedule) and not self.validation_fraction:
@@ -222,56 +231,7 @@ class TrainConfig:
                 "`validation_fraction` 0. Hold some out, or choose another schedule."
             )
 
-        self._check_combinations()
-
-    def _check_combinations(self) -> None:
-        """Raise at the door where two settings cannot go together."""
-        if self.task == "regression" and self.merge == "probability":
-            raise ArgumentError(
-                '`merge="probability"` needs classes: got `task="regression"`. Choose "logit", '
-                "which averages the outputs."
-            )
-        if self.method == "instaaug" and self.baseline == "rloo" and self.n_samples < 2:
-            raise ArgumentError(
-                '`baseline="rloo"` compares samples of an image: got `n_samples` 1. Take 2.'
-            )
-        if self.method == "instaaug" and self.estimator == "exact" and self.n_samples > 1:
-            raise ArgumentError(
-                '`estimator="exact"` tries every box: got `n_samples` '
-                f"{self.n_samples}. Leave it at 1."
-            )
-        self._check_method()
-        self._check_precision()
-
-    def _check_method(self) -> None:
-        if self.phi_step == "separate" and self.method not in LEARN_ALONG:
-            raise ArgumentError(
-                '`phi_step="separate"` needs a method that learns from the training loss: got '
-                f"{self.method!r}, not one of {', '.join(LEARN_ALONG)}."
-            )
-        if self.method in HELD_OUT_METHODS and not self.search_fraction:
-            raise ArgumentError(
-                f"`search_fraction` must be above 0 for {self.method}, which learns from images "
-                "that the model does not see. 0.1 is usual."
-            )
-        if self.method == "fast_autoaugment" and self.task != "classification":
-            raise ArgumentError(
-                "`task` must be classification to search for a policy, which counts images that "
-                f"are classified rightly: got {self.task!r}."
-            )
-
-    def _check_precision(self) -> None:
-        own_steps = self.phi_step == "separate" or self.method in HELD_OUT_METHODS
-        if own_steps and self.precision == "16-mixed":
-            raise ArgumentError(
-                'Steps of φ alone cannot see through the scaling of `precision="16-mixed"`. '
-                'Choose "bf16-mixed".'
-            )
-        if self.clip and self.precision == "16-mixed":
-            raise ArgumentError(
-                '`clip` cannot see through the scaling of `precision="16-mixed"`. Choose '
-                '"bf16-mixed".'
-            )
+        check_combinations(self)
 
     def located(self) -> "TrainConfig":
         """The same with absolute paths, so that a run can be used from any folder."""
@@ -299,6 +259,19 @@ class TrainConfig:
                 raise ArgumentError(f"`{name}` must be finite: got {value}.")
             if name in most and value > most[name]:
                 raise ArgumentError(f"`{name}` must be at most {most[name]}: got {value}.")
+
+    def target_kind(self) -> Literal["classification", "regression"]:
+        """What the targets of the data are; contrastive learning tests itself on classes."""
+        return "regression" if self.task == "regression" else "classification"
+
+    def drop_shares(self) -> tuple[float, ...]:
+        """When the schedule of steps drops the rate."""
+        try:
+            return tuple(float(share) for share in self.drops.split(",") if share.strip())
+        except ValueError:
+            raise ArgumentError(
+                f"`drops` must be shares such as 0.9,0.95: got {self.drops!r}."
+            ) from None
 
     def to_dict(self) -> dict[str, Any]:
         """Every setting, as YAML and JSON know it."""

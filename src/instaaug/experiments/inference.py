@@ -52,7 +52,7 @@ def _other_images(
     splits = load_data(
         data,
         root=config.root,
-        task=config.task,
+        task=config.target_kind(),
         path_column=config.path_column,
         target_column=config.target_column,
         size=facts.image_size,
@@ -60,6 +60,7 @@ def _other_images(
         test_fraction=0.0,
         validation_fraction=0.0,
         seed=config.seed,
+        needs_labels=config.task != "contrastive",
         on_bad_image=config.on_bad_image,
         cache_dir=config.cache_dir,
         on_progress=on_decode,

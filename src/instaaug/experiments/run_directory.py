@@ -16,9 +16,10 @@ from instaaug.errors import ArgumentError, DataError, WeightsFileError
 from instaaug.experiments.build import build_task
 from instaaug.experiments.config import TrainConfig, read_config
 from instaaug.experiments.data_facts import DataFacts
+from instaaug.experiments.representing import load_representations
 from instaaug.experiments.run_files import environment, read_yaml, take_back
 from instaaug.files import write_text, write_whole
-from instaaug.tasks import AugmentedTask
+from instaaug.tasks import AugmentedTask, ContrastiveTask
 
 __all__ = ["RunDirectory", "read_yaml"]
 
@@ -31,7 +32,8 @@ class RunDirectory:
     ``config.yaml`` every setting; ``data.json`` what the model must know of its data;
     ``environment.json`` versions, commit, command; ``last.ckpt`` to go on from;
     ``metrics.csv`` a row per epoch; ``model.safetensors`` and ``aug.safetensors`` what was
-    learned; ``results.json`` how good it is; ``tensorboard/`` curves and pictures.
+    learned; ``probe.safetensors`` what a linear probe made of features that were learned without
+    labels; ``results.json`` how good it is; ``tensorboard/`` curves and pictures.
 
     Arguments:
         path: The folder.
@@ -123,6 +125,8 @@ class RunDirectory:
                     "augmentation knows nothing."
                 )
             _fill(task.augmenter, self.augmenter_file)
+        if isinstance(task, ContrastiveTask):
+            load_representations(task, self.path)
         return task.eval()
 
     def write_picture(self, picture: Tensor) -> None:

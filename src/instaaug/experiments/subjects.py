@@ -86,7 +86,7 @@ def _trained(path: Path) -> Subject:
 
     return Subject(
         path=path,
-        model=task.model,
+        model=task.predictor,
         augmenter=task.augmenter,
         prepared=task.prepared,
         device=device,

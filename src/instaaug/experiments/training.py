@@ -20,16 +20,19 @@ from instaaug.data import DataSplits, LabeledImages, load_data
 from instaaug.data.splits import split
 from instaaug.errors import ArgumentError
 from instaaug.experiments.build import build_task
-from instaaug.experiments.config import HELD_OUT_METHODS, TrainConfig
+from instaaug.experiments.config import TrainConfig
+from instaaug.experiments.config_checks import HELD_OUT_METHODS
 from instaaug.experiments.data_facts import DataFacts
 from instaaug.experiments.lightning_manners import interrupts_passed_on, quiet_lightning
 from instaaug.experiments.policy_search import check_search, prepared_policy
+from instaaug.experiments.representing import fit_representations, score_representations
 from instaaug.experiments.run_directory import RunDirectory
 from instaaug.methods import FastAutoAugment
 from instaaug.tasks import (
     AugmentedTask,
     BatchLoader,
     Checkpoints,
+    ContrastiveTask,
     MetricsTable,
     SamplePictures,
     WholeCheckpointIO,
@@ -100,7 +103,7 @@ def load_splits(config: TrainConfig, on_decode: OnProgress | None = None) -> Dat
     splits = load_data(
         config.data,
         root=config.root,
-        task=config.task,
+        task=config.target_kind(),
         path_column=config.path_column,
         target_column=config.target_column,
         size=config.image_size,
@@ -110,6 +113,7 @@ def load_splits(config: TrainConfig, on_decode: OnProgress | None = None) -> Dat
         split=config.split,
         lights=config.lights,
         seed=config.seed,
+        needs_labels=config.task != "contrastive",
         on_bad_image=config.on_bad_image,
         cache_dir=config.cache_dir,
         on_progress=on_decode,
@@ -127,6 +131,19 @@ def evaluate_task(
     """Scores without and with test-time augmentation, and what φ learned."""
     if n_samples is None:
         n_samples = config.test_samples if task.augmenter.averages_views else 0
+    if isinstance(task, ContrastiveTask):
+        results = score_representations(task, data, config, n_samples=n_samples)
+    else:
+        results = _score_predictions(task, data, config, n_samples=n_samples)
+    looked_at = data.subset(_spread(len(data), MOST_LOOKED_AT))  # from all classes
+    if learned := learned_numbers(task, BatchLoader(looked_at, config.batch_size)):
+        results["learned"] = learned
+    return results
+
+
+def _score_predictions(
+    task: AugmentedTask, data: LabeledImages, config: TrainConfig, *, n_samples: int
+) -> dict[str, Any]:
     batches = BatchLoader(data, config.batch_size)
     tally = task.make_tally()
     plain = evaluate(make_predictor(task), batches, tally)
@@ -137,9 +154,6 @@ def evaluate_task(
         )
         scores = evaluate(predict, BatchLoader(data, config.batch_size), tally)
         results["augmented"] = {**scores, "n_samples": n_samples}
-    looked_at = data.subset(_spread(len(data), MOST_LOOKED_AT))  # from all classes
-    if learned := learned_numbers(task, BatchLoader(looked_at, config.batch_size)):
-        results["learned"] = learned
     return results
 
 
@@ -197,6 +211,8 @@ def _fit(
     if not trainer.is_global_zero:
         return {}
     run.write_weights(task)
+    if isinstance(task, ContrastiveTask):
+        fit_representations(task.to(trainer.strategy.root_device), splits.train, config, run.path)
     parts = [part for part in (splits.train, splits.validation, splits.test) if part is not None]
     results = {
         "data": config.data,

@@ -276,6 +276,11 @@ def _check(config: TrainConfig, n_trials: int) -> None:
         raise ArgumentError(
             f'`method` must be "instaaug", which has a band to tune: got {config.method!r}.'
         )
+    if config.task == "contrastive":
+        raise ArgumentError(
+            "`task` must have labels, by which validation images score a band: got 'contrastive'. "
+            "Compare a few bands with `instaaug compare`."
+        )
     if config.rule == "fixed":
         raise ArgumentError(
             '`rule` must hold the entropy in its band to tune it: got "fixed". Choose "pi".'
