@@ -1,0 +1,1 @@
+"""Do crops find the object? Expected overlaps, what chance would give, and pictures of both."""

@@ -1,0 +1,164 @@
+"""Whether learned crops find the object: on every image against chance, and over all images."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
+
+from instaaug.errors import ArgumentError, ShapeError
+from instaaug.report.compared.paired import SeedDifference, seed_difference
+from instaaug.report.objects.correlation import RankCorrelation, rank_correlation
+from instaaug.report.objects.overlap import MEASURES, Overlaps, overlaps, overlaps_anywhere
+from instaaug.report.objects.places import (
+    average_places,
+    best_places,
+    box_sizes,
+    size_probs,
+    uniform_places,
+)
+from instaaug.report.pictures.crop_sizes import box_sides
+
+__all__ = ["COMPARED", "PLACES", "Findings", "find_objects"]
+
+PLACES: Mapping[str, str] = {
+    "learned": "learned for the image",
+    "average": "as for the average image",
+    "grid": "any of the grid",
+    "anywhere": "anywhere in the image",
+    "best": "the best of the grid",
+}
+"""Where crops may lie, their sizes being the same, in words."""
+
+COMPARED = ("average", "grid", "anywhere")
+"""Places that learned ones are tested against; the best are better by definition."""
+
+FEWEST = 3
+LEAST_P = 1e-15  # below, the p-value of Student's test is not known
+INTERVALS = (
+    "95 %: Student's for paired differences over images, with the p-value of the paired t-test "
+    "(1e-15 stands for all below); the percentiles of the bootstrap (2000 resamples of images) "
+    "for Spearman's correlation."
+)
+ROUNDING = 1e-3  # by which probabilities may miss the sum of 1
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Objects, and the crops of their images.
+
+    Arguments:
+        object_side: √ of the share of the image that the object takes, per image.
+        crop_side: Expected side of the crop, as a share of that of the image.
+        expected: Expected overlaps of every image, by where crops lie: see ``PLACES``.
+    """
+
+    object_side: Float[Tensor, " n"]
+    crop_side: Float[Tensor, " n"]
+    expected: Mapping[str, Overlaps]
+
+    @property
+    def n_images(self) -> int:
+        """How many images these are."""
+        return len(self.object_side)
+
+    def mean(self, measure: str, place: str) -> float:
+        """A measure of crops at these places, over all images."""
+        return float(self._values(measure, place).mean())
+
+    def gain(self, measure: str, place: str) -> SeedDifference:
+        """What learned places have more than these: a paired t-test over images."""
+        first, second = (
+            dict(enumerate(self._values(measure, p).tolist())) for p in ("learned", place)
+        )
+        return seed_difference(first, second)
+
+    @cached_property
+    def size_correlation(self) -> RankCorrelation:
+        """Whether larger objects get larger crops."""
+        return rank_correlation(self.object_side, self.crop_side)
+
+    def to_json(self) -> dict[str, Any]:
+        """All numbers over images."""
+        return {
+            "n_images": self.n_images,
+            "overlap": {
+                m: {p: self.mean(m, p) for p in PLACES}
+                | {"gain_over": {p: _row(self.gain(m, p)) for p in COMPARED}}
+                for m in MEASURES
+            },
+            "size": {
+                "mean_object_side": float(self.object_side.mean()),
+                "mean_crop_side": float(self.crop_side.mean()),
+                "std_crop_side": float(self.crop_side.std()),
+                "spearman": asdict(self.size_correlation),
+            },
+            "intervals": INTERVALS,
+        }
+
+    def _values(self, measure: str, place: str) -> Tensor:
+        return dict(self.expected[place].items())[measure]
+
+
+def find_objects(
+    probs: Float[Tensor, "n k"], boxes: Float[Tensor, "n_boxes 4"], objects: Float[Tensor, "m 4"]
+) -> Findings:
+    """Compare the crops of every image with crops of the same sizes at other places.
+
+    All expectations are exact: nothing is drawn.
+
+    Arguments:
+        probs: Probability of each box, a row per image.
+        boxes: Center x, center y, width and height, in the frame in which the whole image is
+            (0, 0, 2, 2).
+        objects: Where the object of each image is, likewise.
+
+    Example:
+        >>> halves = torch.tensor([[-0.5, 0.0, 1.0, 2.0], [0.5, 0.0, 1.0, 2.0]])
+        >>> probs = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]])
+        >>> found = find_objects(probs, halves, halves.repeat(2, 1))
+        >>> found.mean("iou", "learned"), found.mean("iou", "average")
+        (1.0, 0.5)
+    """
+    _check(probs, boxes, objects)
+    probs, boxes, objects = (v.detach().cpu().double() for v in (probs, boxes, objects))
+    probs = probs / probs.sum(dim=1, keepdim=True)  # φ computes in single precision
+    sizes, members = box_sizes(boxes)
+    pairs = overlaps(objects, boxes)
+    return Findings(
+        object_side=box_sides(objects),
+        crop_side=probs @ box_sides(boxes),
+        expected={
+            "learned": pairs.expected(probs),
+            "average": pairs.expected(average_places(probs, members)),
+            "grid": pairs.expected(uniform_places(probs, members)),
+            "anywhere": overlaps_anywhere(objects, sizes).expected(size_probs(probs, members)),
+            "best": pairs.expected(best_places(probs, members, pairs.iou)),
+        },
+    )
+
+
+def _row(gain: SeedDifference) -> dict[str, Any]:
+    p = None if gain.p_value is None else max(gain.p_value, LEAST_P)
+    return {"mean": gain.mean, "interval": gain.interval, "p_value": p}
+
+
+def _check(probs: Tensor, boxes: Tensor, objects: Tensor) -> None:
+    if probs.shape != (len(objects), len(boxes)) or len(objects) < FEWEST:
+        raise ShapeError(
+            f"`probs` must have a row per object, {FEWEST} or more, and a column per box: got "
+            f"{tuple(probs.shape)} for {len(objects)} objects and {len(boxes)} boxes."
+        )
+    off = float((probs.sum(dim=1) - 1).abs().max())
+    if not off <= ROUNDING or bool((probs < 0).any()):
+        raise ArgumentError(
+            "`probs` must be probabilities, none negative, with a sum of 1 per image: got a sum "
+            f"off by {off:.3g}. Give log-probabilities as log_probs.exp()."
+        )
+    if not bool((objects[:, 2:] > 0).all()):
+        row = int((objects[:, 2:] <= 0).any(dim=1).nonzero()[0])
+        raise ArgumentError(
+            f"`objects` must have positive sides: row {row} has {objects[row, 2:].tolist()}."
+        )
