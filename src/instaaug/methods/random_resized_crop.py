@@ -77,7 +77,7 @@ class RandomResizedCrop(FixedAugmenter):
         if not 1 <= stretch <= WIDEST:
             raise ArgumentError(
                 f"`stretch` must be a ratio of sides from 1 to {WIDEST:g}: got {stretch}. 4/3 is "
-                "usual, 1 gives boxes of the image's own pixels square."
+                "usual, 1 gives squares."
             )
         self.smallest, self.largest, self.stretch = float(smallest), float(largest), float(stretch)
         self.transform = as_composition(Crop(), mean=mean, std=std, size=size)
@@ -87,18 +87,19 @@ class RandomResizedCrop(FixedAugmenter):
     def draw_theta(
         self, x: Images, n_samples: int, generator: Generator | None
     ) -> Float[Tensor, "n batch d"]:
-        image = torch.tensor([x.shape[-1], x.shape[-2]], device=x.device)
+        width, height = x.shape[-1], x.shape[-2]
+        image = torch.tensor([width, height], device=x.device)
         attempts = torch.rand(
             N_ATTEMPTS, n_samples, len(x), 2, generator=generator, device=x.device
         )
         place = torch.rand(n_samples, len(x), 2, generator=generator, device=x.device)
-        sides = self._sides(attempts, n_pixels=int(image.prod()))
+        sides = self._sides(attempts, n_pixels=width * height)
         fits = ((sides >= 1) & (sides <= image)).all(dim=-1)
         first = fits.int().argmax(dim=0)  # the first of the largest, which is 1 if any fits
         chosen = sides.gather(0, first[None, ..., None].expand(1, *place.shape))[0]
         corner = (place * (image - chosen + 1)).floor().minimum(image - chosen)
         found = fits.any(dim=0)[..., None]
-        central = sides.new_tensor(self._central_sides(width=x.shape[-1], height=x.shape[-2]))
+        central = sides.new_tensor(self._central_sides(width=width, height=height))
         chosen = torch.where(found, chosen, central)
         corner = torch.where(found, corner, ((image - central) / 2).floor())
         return torch.cat([(2 * corner + chosen) / image - 1, 2 * chosen / image], dim=-1)
