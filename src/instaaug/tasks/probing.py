@@ -27,7 +27,8 @@ DECAYS = tuple(10 ** (-half / 2) for half in range(13))
 ROWS_AT_ONCE = 4096  # bounds the memory of logits
 MOST_IN_DOUBLE = 2**25  # numbers; beyond, 256 MB, products are taken in single precision
 MOST_STEPS = 1000
-LOOSE, TIGHT = 1e-6, 1e-10  # a step that lowers the loss by less is the last
+LOOSE = 1e-6  # a step that lowers the loss by less is the last
+TIGHT = {torch.float64: 1e-10, torch.float32: 1e-9}  # below, single precision is noise
 UNSEEN_BIAS = -30.0  # of a class without images; the largest logit of the others is never negative
 
 Features = Float[Tensor, "*rows_and_features"]
@@ -118,7 +119,7 @@ def fit_probe(
     decay = max(ordered, key=lambda one: validation.get(one, 0.0))  # the first of equal ones
     dtype = torch.float64 if features.numel() <= MOST_IN_DOUBLE else torch.float32
     regression = _Regression(features, labels, dtype)
-    solution = regression.solved(decay, start.get(decay), tolerance=TIGHT)
+    solution = regression.solved(decay, start.get(decay), tolerance=TIGHT[dtype])
     probe = _as_probe(regression, solution, seen, n_classes)
     return FittedProbe(probe=probe, decay=decay, validation=validation)
 
