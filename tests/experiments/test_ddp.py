@@ -93,3 +93,16 @@ def test_two_processes_learn_as_well_as_one(tmp_path: Path) -> None:
     scores = [run["test"]["plain"]["top1"] for run in (one, two)]
     assert min(scores) > 0.8  # a guess is right in a quarter of the cases
     assert scores[0] == pytest.approx(scores[1], abs=0.1)
+
+
+@pytest.mark.slow
+def test_two_processes_learn_without_labels(tmp_path: Path) -> None:
+    gray_levels(tmp_path / "a.npz", n=62)  # the last step of an epoch has 7 images and 6
+    settings = ("--epochs", "2", "--batch-size", "8", "--transforms", "crop", "--log-every", "1")
+    contrast = ("--task", "contrastive", "--contrast", "hidden=16")
+    instaaug(tmp_path, "train", "a.npz", *settings, *contrast, *TWO)
+    first, second = (read(tmp_path / f"{rank}.json") for rank in range(2))
+    assert column(first, "parameter") == column(second, "parameter")
+    assert len(set(column(first, "parameter"))) == 6
+    (run,) = (tmp_path / "runs").iterdir()
+    assert {"views", "plain", "augmented"} <= set(read(run / "results.json")["test"])
