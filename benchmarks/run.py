@@ -8,6 +8,7 @@ from rich.table import Table
 from benchmarks import (
     at_test_time,
     color,
+    contrastive,
     exact_gradient,
     frozen,
     frozen_cost,
@@ -26,7 +27,9 @@ __all__ = ["main"]
 
 PRINTING = {
     m.__name__.split(".")[-1]: m
-    for m in (variance, rotation, tiny_imagenet, leaderboard, frozen, exact_gradient)
+    for m in (
+        *(variance, rotation, tiny_imagenet, leaderboard, contrastive, frozen, exact_gradient),
+    )
 }
 TIMED = {
     m.__name__.split(".")[-1]: m
