@@ -1,6 +1,7 @@
 """Contrastive learning with learned views, fully without labels."""
 
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -98,27 +99,21 @@ class ContrastiveTask(AugmentedTask):
                 "images with labels, to which a linear probe is fitted."
             )
         fitted = self.representations.get("augmented") or self.representations["plain"]
-        return nn.Sequential(self.model.encoder, fitted.probe.to(self.mean.device))
+        return nn.Sequential(self.model.encoder, deepcopy(fitted.probe).to(self.mean.device))
 
     def views(self, x: Images, generator: Generator) -> Tensor:
         """Two distorted views of every input; all first ones, then all second ones."""
-        return self._distorted(self.augmenter(x, 2, generator=generator).inputs, generator)
-
-    def _distorted(self, views: Images, generator: Generator) -> Images:
-        return self.distortions(views, generator)
+        return self.distortions(self.augmenter(x, 2, generator=generator).inputs, generator)
 
     @override
     def _learn_plain(self, x: Images, targets: Tensor, generator: Generator) -> None:
-        views = self._distorted(x.repeat(2, 1, 1, 1), generator)
-        found, own = self._compared(self._projected(views))
-        losses = found.losses[:, own]
-        self._learn(losses.mean())
-        self._note({"loss": losses.detach().mean()})
+        views = self.distortions(x.repeat(2, 1, 1, 1), generator)
+        super()._learn_plain(views, targets.repeat(2, *[1] * (targets.ndim - 1)), generator)
 
     @override
     def _learn_augmented(self, x: Images, targets: Tensor, generator: Generator) -> None:
         batch = self.augmenter(x, 2, generator=generator)
-        views = self._distorted(batch.inputs, generator)
+        views = self.distortions(batch.inputs, generator)
         z = self._projected(views)
         found, own = self._compared(z)
         losses, credited = found.losses[:, own], found.credited()[:, own]
@@ -152,7 +147,8 @@ class ContrastiveTask(AugmentedTask):
     @override
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The loss of every view, from projections of all first and then all second ones."""
-        return self._compared(outputs.unflatten(0, (2, -1)))[0].losses.flatten()
+        found, own = self._compared(outputs.unflatten(0, (2, -1)))
+        return found.losses[:, own].flatten()
 
     @override
     def make_tally(self) -> Tally:
