@@ -22,8 +22,14 @@ MEAN, STD = (0.4, 0.5, 0.6), (0.2, 0.25, 0.3)
 FACTS = DataFacts(16, 3, ("a", "b", "c"), 3, MEAN, STD, "")
 UNDRAWN = ("none", "spatial_transformer")
 MIXING = ("mixup", "cutmix")
-LEARNING = ("instaaug", "augerino", "adaaug", "adacrops", "spatial_transformer", "metaaugment")
-TESTED_ON_VIEWS = ("instaaug", "random", "augerino", "adaaug", "adacrops")
+LEARNING = (
+    *("instaaug", "augerino", "adaaug", "adacrops", "spatial_transformer", "metaaugment"),
+    "viewmaker",
+)
+TESTED_ON_VIEWS = (
+    *("instaaug", "random", "augerino", "adaaug", "adacrops"),
+    *("random_resized_crop", "unmix", "viewmaker"),
+)
 ALL = pytest.mark.parametrize("method", sorted(AUGMENTERS))
 
 
@@ -31,7 +37,8 @@ def made(method: str, model: nn.Module | None = None) -> Augmenter:
     transforms = "auto" if method == "augerino" else "crop"
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        config = TrainConfig(method=method, transforms=transforms, grid="0.5x2,1x1")  # type: ignore[arg-type]
+        task: Any = "contrastive" if method == "unmix" else "classification"
+        config = TrainConfig(task=task, method=method, transforms=transforms, grid="0.5x2,1x1")  # type: ignore[arg-type]
         augmenter = make_augmenter(config, FACTS)
         augmenter.attach(small_classifier() if model is None else model)
     if isinstance(augmenter, FastAutoAugment):
