@@ -127,8 +127,8 @@ def test_what_cannot_be_is_refused_at_the_door(settings: dict[str, Any], words: 
 def test_options_of_contrastive_learning_are_read() -> None:
     assert read_contrast("temperature=0.1, hidden=32").hidden == 32
     assert read_contrast("").temperature == 0.5
-    with pytest.raises(UnknownNameError, match="temprature"):
-        read_contrast("temprature=0.1")
+    with pytest.raises(UnknownNameError, match="degrees"):
+        read_contrast("degrees=0.1")
 
 
 def test_options_reach_the_task(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from instaaug.shapes import at_least_float32
 __all__ = ["Contrast", "contrast"]
 
 Projections = Float[Tensor, "2 batch d"]
-PerView = Float[Tensor, "2 batch"]
+ViewNumbers = Float[Tensor, "2 batch"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Contrast:
             the other view of its image, with gradient; minus infinity for itself.
     """
 
-    losses: PerView
+    losses: ViewNumbers
     log_probs: Float[Tensor, "rows rows"]
 
     @property
@@ -43,7 +43,7 @@ class Contrast:
             self.losses.shape
         )
 
-    def credited(self) -> PerView:
+    def credited(self) -> ViewNumbers:
         r"""The losses again: each with its own gradient, and the value that it answers for.
 
         A view enters the loss of its own row, that of its partner, and as a negative those of all
@@ -62,11 +62,11 @@ class Contrast:
             credit = self._pair_losses() + self._burden() - self._absent()
         return self.losses + (credit - self.losses).detach()
 
-    def _pair_losses(self) -> PerView:
+    def _pair_losses(self) -> ViewNumbers:
         """Both losses that a view decides as one of a pair."""
         return self.losses + self.losses.flip(0)
 
-    def _burden(self) -> PerView:
+    def _burden(self) -> ViewNumbers:
         """What every view, as a negative, costs all others."""
         taken = -torch.log1p(-self.log_probs.exp())
         taken = taken.minimum(self.losses.reshape(-1, 1))  # what is left has at least the partner

@@ -26,7 +26,7 @@ def joined_views(z: Float[Tensor, "2 batch d"]) -> tuple[Float[Tensor, "2 joined
     dist.all_reduce(counts)
     ends = counts.cumsum(dim=0).tolist()
     own = slice(ends[dist.get_rank()] - z.shape[1], ends[dist.get_rank()])
-    joined: Tensor = _Joined.apply(z, own, ends[-1])
+    joined: Tensor = _Joined.apply(z, own, ends[-1])  # type: ignore[no-untyped-call]
     return joined, own
 
 
