@@ -163,7 +163,7 @@ def test_an_unknown_name_is_refused_with_what_is_known(values: dict[Any, Any], w
     ("name", "known"),
     [
         ("method", tuple(AUGMENTERS)),
-        ("task", get_args(TaskKind)),
+        ("task", (*get_args(TaskKind), "contrastive")),
         ("split", get_args(SplitBy)),
         ("on_bad_image", get_args(OnBadImage)),
         ("conditioning", get_args(Conditioning)),
