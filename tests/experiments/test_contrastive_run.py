@@ -78,7 +78,7 @@ def test_files_are_predicted_by_the_probe(tmp_path: Path) -> None:
     results = train(config, tmp_path / "run")
     assert results["test"]["augmented"]["top1"] == 1.0  # they differ in brightness
     predicted = list(predict_files(tmp_path / "run", [folder / "dog"]))
-    right = [row["prediction"] == "dog" for row in predicted]
+    right = [row["label"] == "dog" for row in predicted]
     assert sum(right) > 0.8 * len(right)
 
 
