@@ -21,6 +21,7 @@ from instaaug.tasks import AugmentedTask, Optimization, SupervisedTask
 __all__ = [
     "SIDE",
     "EachStep",
+    "Recording",
     "classifier",
     "dropout_classifier",
     "fit",
@@ -69,6 +70,21 @@ def dropout_classifier(n_outputs: int) -> nn.Module:
         nn.Dropout(0.5),
         nn.Linear(36, n_outputs),
     )
+
+
+class Recording(nn.Module):
+    """Keeps all that it sees in training."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+        self.seen: list[Tensor] = []
+
+    @override
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            self.seen.append(x.detach().clone())
+        return self.inner(x)
 
 
 def supervised(

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from typing_extensions import override
 
 from instaaug import InstaAug
 from instaaug import transforms as T
@@ -24,7 +23,14 @@ from instaaug.methods import (
 )
 from instaaug.scores import ContrastTally
 from instaaug.tasks import BatchLoader, ContrastiveTask, Optimization
-from tests.support.tiny_training import SIDE, EachStep, fit, labeled_halves, parameters_of
+from tests.support.tiny_training import (
+    SIDE,
+    EachStep,
+    Recording,
+    fit,
+    labeled_halves,
+    parameters_of,
+)
 
 DATA = labeled_halves(32)
 N_FEATURES = 6
@@ -111,23 +117,8 @@ def test_a_step_is_that_of_simclr() -> None:
     assert seen == pytest.approx([expected], rel=1e-5)
 
 
-class Recording(nn.Module):
-    """Keeps what it sees in training."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner = encoder()
-        self.seen: list[Tensor] = []
-
-    @override
-    def forward(self, x: Tensor) -> Tensor:
-        if self.training:
-            self.seen.append(x.detach().clone())
-        return self.inner(x)
-
-
 def test_two_views_of_an_image_are_drawn_independently() -> None:
-    model = Recording()
+    model = Recording(encoder())
     torch.manual_seed(0)
     task = ContrastiveTask(model, RandomResizedCrop(), n_features=N_FEATURES, hidden=8)
     fit(task, loader())
@@ -137,7 +128,7 @@ def test_two_views_of_an_image_are_drawn_independently() -> None:
 
 
 def test_un_mix_sees_half_as_much_again() -> None:
-    model = Recording()
+    model = Recording(encoder())
     task = ContrastiveTask(model, UnMix(), n_features=N_FEATURES, hidden=8)
     fit(task, loader())
     assert [len(x) for x in model.seen[:4]] == [16, 8, 16, 8]

@@ -21,6 +21,7 @@ from instaaug.tasks import BatchLoader, Optimization, SupervisedTask
 from tests.support.tiny_training import (
     SIDE,
     EachStep,
+    Recording,
     classifier,
     fit,
     labeled_halves,
@@ -49,21 +50,6 @@ METHODS: dict[str, Callable[[], Augmenter]] = {
     "crops": crops,
 }
 ALL_METHODS = pytest.mark.parametrize("method", METHODS)
-
-
-class Recording(nn.Module):
-    """Keeps all that it sees in training."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner = classifier()
-        self.seen: list[Tensor] = []
-
-    @override
-    def forward(self, x: Tensor) -> Tensor:
-        if self.training:
-            self.seen.append(x.detach().clone())
-        return self.inner(x)
 
 
 def loader(batch_size: int = 8, *, seed: int = 0) -> BatchLoader:
@@ -159,7 +145,7 @@ def test_preparing_leaves_the_images_as_they_are() -> None:
 
 @pytest.mark.parametrize("n_samples", [2, 3])
 def test_several_samples_make_a_batch_several_times_as_large(n_samples: int) -> None:
-    model = Recording()
+    model = Recording(classifier())
     task = supervised(rotation(), model=model, n_samples=n_samples)
     fit(task, loader())
     assert [len(x) for x in model.seen] == [8 * n_samples] * 4
@@ -169,7 +155,7 @@ def test_several_samples_make_a_batch_several_times_as_large(n_samples: int) -> 
 
 def test_about_half_of_the_images_are_mirrored() -> None:
     """Of 256 images 128 ± 40, five standard deviations: wrong with probability 6e-7."""
-    model = Recording()
+    model = Recording(classifier())
     fit(supervised(model=model, flip=True), loader(), epochs=8)
     count = 0
     for seen, (x, _) in zip(model.seen, batches(8), strict=True):
@@ -186,7 +172,7 @@ def test_about_half_of_the_images_are_mirrored() -> None:
 
 def run_with_stages(**stages: int) -> tuple[list[Tensor], list[bool]]:
     """φ after each epoch of two steps, and whether the images of the epoch were augmented."""
-    model = Recording()
+    model = Recording(classifier())
     aug = rotation()
     start = parameters_of(aug)
     look = EachStep(lambda task: parameters_of(task.augmenter))
