@@ -29,8 +29,8 @@ OBJECT_COMMAND = (
 )  # fmt: skip
 SEEDS = (0, 1, 2)
 NOTE = (
-    "the settings of contrastive_objects.yaml were chosen among four by the overlap with objects "
-    "on the same test images, in runs with seed 10 that are not in this file"
+    "the settings of contrastive_objects.yaml were chosen among five by the overlap with objects "
+    "on the same test images, in shorter runs with seed 10 that are not in this file"
 )
 
 
