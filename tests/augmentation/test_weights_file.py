@@ -41,7 +41,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "exact": {"transforms": CROP, "estimator": "exact"},
     "resnet": {"transforms": CROP, "network": "preact_resnet18", "width": 0.0625},
     "wide": {"transforms": CROP, "width": 1.5},
-    "grid": {"transforms": "crop", "grid": pyramid_grid()},
+    "grid": {"transforms": "crop", "grid": pyramid_grid(), "network": "pyramid"},
     "nats": {"transforms": CROP, "entropy": (0.5, 0.7)},
     "bands": {
         "transforms": [CROP, "rotation"],

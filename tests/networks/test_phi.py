@@ -1,6 +1,7 @@
 """What is asked of a network that gives feature maps."""
 
 import pytest
+import torch
 from torch import nn
 
 from instaaug.errors import ArgumentError, UnknownNameError
@@ -10,8 +11,22 @@ from tests.support.feature_networks import Chain, OneMap
 NOT_A_LIST = r"`network` must return a list of feature maps \(B, C, H, W\), finest first: got "
 
 
-def test_two_networks_are_registered() -> None:
-    assert list(NETWORKS) == ["preact_resnet18", "pyramid"]
+def test_three_networks_are_registered() -> None:
+    assert list(NETWORKS) == ["glance", "preact_resnet18", "pyramid"]
+
+
+@pytest.mark.parametrize("side", [32, 48, 64, 224])
+def test_a_glance_costs_the_same_whatever_the_image(side: int) -> None:
+    maps = make_network("glance", in_channels=3, width=1.0)(torch.rand(1, 3, side, side))
+    assert [tuple(m.shape[1:]) for m in maps] == [(16, 16, 16), (32, 8, 8)]
+
+
+def test_a_glance_sees_the_same_in_an_image_and_in_its_enlargement() -> None:
+    network = make_network("glance", in_channels=3, width=1.0)
+    x = torch.rand(2, 3, 32, 40)
+    larger = x.repeat_interleave(3, dim=2).repeat_interleave(3, dim=3)
+    for one, other in zip(network(x), network(larger), strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def test_an_unknown_network_gets_a_suggestion() -> None:

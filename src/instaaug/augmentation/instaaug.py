@@ -66,8 +66,8 @@ class InstaAug(Augmenter):
         entropy: The band in nats, instead.
         conditioning: What θ depends on: ``"input"``; ``"none"``, one distribution for all
             (ablation); ``"class"``, one per class (ablation).
-        network: Features for φ: ``"pyramid"``, ``"preact_resnet18"``, or any module that returns
-            a list of maps.
+        network: Features for φ: ``"glance"``, ``"pyramid"``, ``"preact_resnet18"``, or any module
+            that returns a list of maps.
         width: Multiplies the channels of a named network.
         in_channels: Channels of the images.
         n_classes: Needed for ``conditioning="class"``.
@@ -100,7 +100,7 @@ class InstaAug(Augmenter):
         InstaAug(
           crop: 321 boxes (16×16 of 0.375, 8×8 of 0.75, whole), entropy in [2.96, 3.47] of 5.77
               nats, λ = 0.1
-          learns per input with pyramid (20,345 parameters), score function with batch baseline, λ
+          learns per input with glance (20,417 parameters), score function with batch baseline, λ
           by the pi rule
         )
         >>> batch = aug(torch.rand(2, 3, 64, 64), n_samples=4)
@@ -115,7 +115,7 @@ class InstaAug(Augmenter):
         diversity: Band | Mapping[str, Band] | None = None,
         entropy: Band | Mapping[str, Band] | None = None,
         conditioning: Conditioning = "input",
-        network: str | FeatureNetwork = "pyramid",
+        network: str | FeatureNetwork = "glance",
         width: float = 1.0,
         in_channels: int = 3,
         n_classes: int | None = None,

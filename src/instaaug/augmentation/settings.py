@@ -41,7 +41,7 @@ class Settings:
     entropy: Bands = None
     diversity: Bands = None
     conditioning: Conditioning = "input"
-    network: str = "pyramid"
+    network: str = "glance"
     width: float = 1.0
     in_channels: int = 3
     n_classes: int | None = None

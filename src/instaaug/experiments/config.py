@@ -118,7 +118,7 @@ class TrainConfig:
     conditioning: Literal["input", "none", "class"] = setting(
         "Augmentation", "input", "What the learned distribution depends on."
     )
-    network: str = setting("Augmentation", "pyramid", "The network of φ.")
+    network: str = setting("Augmentation", "glance", "The network of φ.")
     phi_width: float = setting("Augmentation", 1.0, "Multiplies the channels of φ.")
     estimator: Literal["auto", "pathwise", "score", "exact"] = setting(
         "Augmentation", "auto", "How φ's gradient is estimated."

@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import override
 
-from instaaug.shapes import Images, Maps
+from instaaug.shapes import Images, Maps, Rendered
 
-__all__ = ["PreActBlock", "PreActResNet18", "PreActTrunk", "group_norm"]
+__all__ = ["PreActBlock", "PreActResNet18", "PreActTrunk", "coarser", "group_norm"]
 
 Norm = Callable[[int], nn.Module]
 
@@ -18,6 +18,20 @@ def group_norm(channels: int) -> nn.Module:
     """Normalization within one image: the same in training and evaluation, whatever the batch."""
     groups = max(g for g in (1, 2, 4, 8) if (channels % g == 0 and channels // g >= 2) or g == 1)
     return nn.GroupNorm(groups, channels)
+
+
+def coarser(x: Images, side: int) -> Rendered:
+    """``x`` averaged down until its smaller side has ``side`` pixels; as it is if it has fewer.
+
+    Example:
+        >>> coarser(torch.zeros(1, 3, 64, 96), 32).shape
+        torch.Size([1, 3, 32, 48])
+    """
+    height, width = x.shape[-2:]
+    share = side / min(height, width)
+    if share >= 1:
+        return x
+    return F.adaptive_avg_pool2d(x, (round(height * share), round(width * share)))
 
 
 class PreActBlock(nn.Module):
@@ -60,6 +74,7 @@ class PreActTrunk(nn.Module):
         strides: Stride of each stage.
         n_blocks: Blocks per stage.
         stem_stride: Stride of the first convolution.
+        side: Pixels of the smaller side that larger images are averaged down to first.
         norm: Makes a normalization layer for a number of channels. GroupNorm by default: with
             BatchNorm, what φ says in evaluation had nothing to do with what it said in training.
 
@@ -76,10 +91,11 @@ class PreActTrunk(nn.Module):
         strides: Sequence[int] = (1, 2, 2),
         n_blocks: int = 1,
         stem_stride: int = 2,
+        side: int | None = None,
         norm: Norm = group_norm,
     ) -> None:
         super().__init__()
-        self.out_channels = tuple(channels)
+        self.out_channels, self.side = tuple(channels), side
         self.stem = nn.Conv2d(in_channels, channels[0], 3, stem_stride, padding=1, bias=False)
         stages: list[nn.Module] = []
         previous = channels[0]
@@ -95,7 +111,7 @@ class PreActTrunk(nn.Module):
 
     @override
     def forward(self, x: Images) -> list[Maps]:
-        x = self.stem(x)
+        x = self.stem(x if self.side is None else coarser(x, self.side))
         maps = []
         for stage in self.stages:
             x = stage(x)

@@ -125,7 +125,8 @@ def _field_along(
         canvas_side *= 2
     raise ArgumentError(
         "`layers` must name maps whose units see a part of the image: units of map "
-        f"{layer} see everything. Use an explicit CropGrid for global layers."
+        f"{layer} see everything, or a part that depends on the image's size. Use an explicit "
+        "CropGrid."
     )
 
 
