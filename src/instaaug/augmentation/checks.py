@@ -73,8 +73,11 @@ def checked_classes(targets: Tensor | None, settings: Settings) -> Tensor | None
         )
     if torch.compiler.is_compiling():  # looking at values would break the graph
         return targets.long()
-    low, high = (int(end) for end in targets.aminmax())
-    if low < 0 or high >= settings.n_classes:
+    low, high = targets.aminmax()
+    if targets.device.type != "cpu":  # nor shall the host wait
+        words = f"`targets` must lie in [0, {settings.n_classes - 1}]."
+        torch._assert_async((low >= 0) & (high < settings.n_classes), words)  # noqa: SLF001
+    elif low < 0 or high >= settings.n_classes:
         raise ArgumentError(
             f"`targets` must lie in [0, {settings.n_classes - 1}], for there are "
             f"{settings.n_classes} classes: got labels from {low} to {high}. Drop such inputs, or "

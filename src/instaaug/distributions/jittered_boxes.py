@@ -53,7 +53,7 @@ class JitteredBoxes(FiniteTheta):
         center_limits: Float[Tensor, "n_boxes 2"],
         validate_args: bool | None = None,
     ) -> None:
-        self._choice = CategoricalTheta(logits, boxes)
+        self._choice = CategoricalTheta(logits, boxes, validate_args=validate_args)
         self.logits, self.table = self._choice.logits, self._choice.table
         self.cells, self.center_limits = cells, center_limits
         super().__init__(logits.shape[:-1], Size((3,)), validate_args=validate_args)

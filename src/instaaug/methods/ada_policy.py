@@ -14,6 +14,7 @@ from instaaug.augmentation.settings import as_composition
 from instaaug.errors import ArgumentError
 from instaaug.functional.warp import Padding
 from instaaug.methods.fixed import FixedAugmenter
+from instaaug.networks.frozen_features import plain
 from instaaug.networks.penultimate import PenultimateFeatures
 from instaaug.shapes import Images, Rendered
 from instaaug.transforms import Transform
@@ -144,7 +145,9 @@ class AdaPolicy(FixedAugmenter, HeldOutLearner):
         how its loss depends on what the policy says, and a linear function with this value and
         gradient takes its place. So ``losses_of`` must not compare inputs.
         """
-        features = PenultimateFeatures(model)
+        features = self._features
+        if features is None or features.model is not plain(model):
+            features = PenultimateFeatures(model)
         raw = self.raw(held_out.inputs, features)
         at_once = max(1, MOST_ROWS // self.n_candidates)
         total = raw.new_zeros(())

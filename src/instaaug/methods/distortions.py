@@ -13,6 +13,8 @@ from instaaug.functional import pixel_operations as pixels
 from instaaug.functional.color import hsv_jitter, luma
 from instaaug.functional.filters import gaussian_blur
 from instaaug.functional.unit_range import UnitRange
+from instaaug.methods.flagged import changed_where
+from instaaug.methods.host_random import on_host
 from instaaug.shapes import Images, Scalars, check_images
 
 __all__ = ["Distortions", "DrawnDistortions"]
@@ -146,9 +148,9 @@ class Distortions(nn.Module):
         n_flags, n_amounts = len(self.probabilities), len(JITTER)
         shape = (n_flags + n_amounts + 1, len(x))
         shares = torch.rand(shape, generator=generator, device=x.device)
-        order = torch.randperm(n_amounts, generator=generator, device=x.device).tolist()
-        limits = shares.new_tensor(list(self.probabilities.values()))[:, None]
-        flip, jitter, gray, blur = shares[:n_flags] < limits
+        order = torch.randperm(n_amounts, generator=on_host(generator)).tolist()
+        limits = self.probabilities.values()
+        flip, jitter, gray, blur = (s < p for s, p in zip(shares[:n_flags], limits, strict=True))
         has_colors = x.shape[1] == 3
         amounts = {
             name: self._amount(name, shares[n_flags + i], jitter)
@@ -166,18 +168,29 @@ class Distortions(nn.Module):
 
     def apply_drawn(self, x: Images, drawn: DrawnDistortions) -> Images:
         """The images with what was drawn done to them."""
-        x = _where(drawn.flip, x, lambda some, _: some.flip(-1))
+        if self._may("flip"):
+            x = changed_where(drawn.flip, x, lambda some, _: some.flip(-1))
+        if not self._may("jitter", "gray", "blur"):
+            return x
         changed = drawn.jitter | drawn.gray | drawn.blur
-        return _where(changed, x, lambda some, rows: self._changed(some, rows, drawn))
+        return changed_where(changed, x, lambda some, rows: self._changed(some, rows, drawn))
 
-    def _changed(self, x: Images, rows: Tensor, drawn: DrawnDistortions) -> Images:
+    def _changed(self, x: Images, rows: Tensor | slice, drawn: DrawnDistortions) -> Images:
         x = self.unit_range.entered(x)
-        if self.probabilities["jitter"] > 0:
+        if self._may("jitter"):
             x = _jittered(x, {name: amount[rows] for name, amount in drawn.amounts.items()})
-        x = _where(drawn.gray[rows], x, lambda some, _: luma(some).expand_as(some))
-        sigma = drawn.sigma[rows]
-        x = _where(drawn.blur[rows], x, lambda some, blurred: _blurred(some, sigma[blurred]))
+        if self._may("gray"):
+            x = changed_where(drawn.gray[rows], x, lambda some, _: luma(some).expand_as(some))
+        if self._may("blur"):
+            sigma = drawn.sigma[rows]
+            x = changed_where(
+                drawn.blur[rows], x, lambda some, blurred: _blurred(some, sigma[blurred])
+            )
         return self.unit_range.left(x)
+
+    def _may(self, *names: str) -> bool:
+        """Whether any of these ever takes place."""
+        return any(self.probabilities[name] > 0 for name in names)
 
     @override
     def extra_repr(self) -> str:
@@ -201,13 +214,3 @@ def _jittered(x: Images, amounts: Mapping[str, Scalars]) -> Images:
 def _blurred(x: Images, sigma: Scalars) -> Images:
     radius = max(1, min(x.shape[-2:]) // 20)
     return gaussian_blur(x, sigma, max_sigma=radius / 3)  # which decides the kernel's size alone
-
-
-def _where(flags: Flags, x: Images, change: Callable[[Images, Tensor], Images]) -> Images:
-    """``x``, with the flagged images changed; only these are computed."""
-    rows = flags.nonzero().flatten()
-    if len(rows) == 0:
-        return x
-    if len(rows) == len(x):
-        return change(x, rows)
-    return x.index_copy(0, rows, change(x[rows], rows))

@@ -196,8 +196,8 @@ class FastAutoAugment(FixedAugmenter):
         self, x: Images, n_samples: int, generator: Generator | None
     ) -> Float[Tensor, "n batch d"]:
         drawn, device = (n_samples, len(x)), x.device
-        n_used = max(int(self.n_used), 1)  # the first slot of a new one does nothing
-        which = torch.randint(n_used, drawn, generator=generator, device=device)
+        n_used = self.n_used.clamp(min=1)  # the first slot of a new one does nothing
+        which = (torch.rand(drawn, generator=generator, device=device) * n_used).long()
         happens = torch.rand(*drawn, self.n_operations, generator=generator, device=device)
         coin = torch.rand(happens.shape, generator=generator, device=device) < 0.5
         operation = self.operation[which]

@@ -10,6 +10,7 @@ from typing_extensions import override
 from instaaug.errors import ArgumentError
 from instaaug.functional.warp import Padding
 from instaaug.methods.cutmix import CutMix
+from instaaug.methods.host_random import on_host
 from instaaug.methods.mixup import MixUp
 from instaaug.methods.random_resized_crop import RandomResizedCrop
 from instaaug.shapes import Images, check_images
@@ -90,8 +91,8 @@ class UnMix(RandomResizedCrop):
             generator: Source of randomness.
         """
         check_images(views)
-        coin = torch.rand((), generator=generator, device=views.device)
-        mixing = self.blending if bool(coin < self.mixup) else self.pasting
+        coin = float(torch.rand((), generator=on_host(generator)))
+        mixing = self.blending if coin < self.mixup else self.pasting
         amounts = mixing.draw_amounts(views, 1, generator)[0]
         mixed, share = mixing.mixed(views, views.flip(0), amounts)
         return mixed, share[0]
