@@ -177,7 +177,7 @@ class TestTimeAugmentation(nn.Module):
         at_once = max(1, chunk // len(x))
         total: Tensor | None = None
         for part, weights in zip(theta.split(at_once), weight.split(at_once), strict=True):
-            repeated = x.repeat(len(part), 1, 1, 1) if len(part) > 1 else x
+            repeated = torch.cat([x] * len(part)) if len(part) > 1 else x
             scores = self._scores(repeated, part.flatten(0, 1)).unflatten(0, (len(part), -1))
             more = self.merging.total(scores, weights)
             total = more if total is None else self.merging.joined(total, more)

@@ -223,7 +223,7 @@ class InstaAug(Augmenter):
         samples = _every_choice(joint) if exact else joint.draw(n_samples, generator=generator)
         theta = joint.theta(samples)
         n = len(theta)
-        repeated = x if n == 1 else x.repeat(n, 1, 1, 1)
+        repeated = x if n == 1 else torch.cat([x] * n)  # `repeat` forgets the memory order
         inputs = self.render(repeated, theta.flatten(0, 1))
         return AugmentedBatch(
             inputs=inputs,

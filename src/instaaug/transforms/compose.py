@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.functional.affine import product
+from instaaug.functional.layout import in_layout_of
 from instaaug.functional.warp import Padding, warp
 from instaaug.shapes import Images, Matrices, Rendered, Rows, Theta, at_least_float32
 from instaaug.spaces import Space
@@ -124,6 +125,7 @@ class Composition(Transform):
     def apply(self, x: Images, theta: Theta, *, padding: Padding = "zeros") -> Rendered:
         self.check_theta(x, theta)
         done: set[type] = set()
+        given = x
         if not any(isinstance(t, GeometricTransform) for t in self.transforms):
             x = self.resized(x, padding=padding)
         for transform, part in self._with_theta(theta):
@@ -136,7 +138,7 @@ class Composition(Transform):
             elif kind not in done:
                 x = self._fused(kind, x, theta, padding)
                 done.add(kind)
-        return x
+        return in_layout_of(given, x)
 
     def resized(self, x: Images, *, padding: Padding = "zeros") -> Rendered:
         """The images as the identity leaves them: nothing happens but the change of size."""
