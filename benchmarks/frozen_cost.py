@@ -11,7 +11,7 @@ import torch
 
 from benchmarks.frozen_views import boxes
 from benchmarks.imagenet import SIDE, SIZE, load_model
-from benchmarks.record import Row, compare, save
+from benchmarks.record import Tables, compare, save
 from instaaug.augmentation.settings import as_composition
 from instaaug.frozen import DEFAULT_CROPS, FrozenViews, ViewTable, fit_tta
 from instaaug.networks import FrozenFeatures
@@ -23,7 +23,7 @@ N_IMAGES = 2500
 N_BOXES, N_TIMED = 30, 10
 
 
-def main() -> dict[str, list[Row]]:
+def main() -> Tables:
     torch.manual_seed(0)
     model = load_model("Lite0")
     large, small = torch.rand(BATCH, 3, SIDE, SIDE), torch.rand(BATCH, 3, SIZE, SIZE)

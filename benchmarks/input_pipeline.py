@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from benchmarks.record import Row, compare, save
+from benchmarks.record import Tables, compare, save
 from instaaug.data import LabeledImages
 from instaaug.networks import PreActResNet18, SmallCNN
 from instaaug.tasks import BatchLoader
@@ -64,7 +64,7 @@ def model_of(title: str) -> nn.Module:
     return SmallCNN(CLASSES) if small else PreActResNet18(CLASSES, width=0.1875, stem_stride=2)
 
 
-def main() -> dict[str, list[Row]]:
+def main() -> Tables:
     tables = {}
     with tempfile.TemporaryDirectory() as folder:
         data = stored_images(folder)

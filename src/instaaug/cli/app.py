@@ -242,6 +242,26 @@ def objects(
     run_objects(run, boxes=boxes, n_images=n_images, out=out)
 
 
+@app.command()
+def bench(
+    questions: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Argument(
+            help="startup, color, warp, at_test_time, training_step.", show_default="all"
+        ),
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=2, help="Turns of each contender.")] = 20,
+    json: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--json", help="Write what was measured to this file as well."),
+    ] = None,
+) -> None:
+    """Measure what learning costs on this machine, against its budgets (20 minutes)."""
+    from instaaug.cli.bench import run_bench
+
+    run_bench(questions or (), rounds=rounds, json_file=json)
+
+
 @app.command("list")
 def list_things(
     kind: Annotated[
