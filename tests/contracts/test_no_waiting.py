@@ -62,12 +62,16 @@ def take_step(
 
 
 def take_step_on_device(
-    augmenter: Augmenter, model: nn.Module | None = None, *, n_samples: int = 1
+    augmenter: Augmenter,
+    model: nn.Module | None = None,
+    *,
+    n_samples: int = 1,
+    copies: bool = True,
 ) -> None:
     model = small_classifier(N_CLASSES) if model is None else model
     augmenter.to(DEVICE)
     model.to(DEVICE)
-    with host_never_waits():
+    with host_never_waits(copies=copies):
         take_step(augmenter, model, DEVICE, n_samples=n_samples)
 
 
@@ -76,7 +80,8 @@ def take_later_step_on_device(method: str) -> None:
     model = small_classifier(N_CLASSES)
     augmenter = made(method, model)
     take_step(augmenter, model, torch.device("cpu"), n_samples=2)
-    take_step_on_device(augmenter, model, n_samples=2)
+    copies = method not in WAITING  # those copy their tables of operations as well
+    take_step_on_device(augmenter, model, n_samples=2, copies=copies)
 
 
 # --- all methods --------------------------------------------------------------------------------
@@ -203,6 +208,9 @@ READS: Mapping[str, Callable[[Tensor], object]] = {
     "repeat": lambda x: x.repeat_interleave(x[:, 0, 0, 0].long(), dim=0),
     "equal": lambda x: torch.equal(x, x),
     "copy": lambda x: x.cpu(),
+    "copy of a list": lambda x: x.new_tensor([1.0, 2.0]),
+    "copy of a tensor": lambda x: torch.zeros(3).to(x.device),
+    "copy in place": lambda x: x.clone().copy_(torch.zeros(())),
     "inverse": lambda x: torch.linalg.inv(x[..., :16]),
 }
 

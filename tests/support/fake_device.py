@@ -11,7 +11,8 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from torch import Generator
+from torch import Generator, Tensor
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from typing_extensions import override
 
@@ -24,20 +25,46 @@ READ_INSIDE = (aten.linalg_matrix_exp, aten._linalg_check_errors)
 """Operators that read values back by themselves, of which the meta device knows nothing."""
 PUT = (aten.index_put, aten.index_put_, aten._index_put_impl_)
 """Assignments; those to a mask of True and False count the places first."""
+COPY = (aten._to_copy, aten.copy_)
+"""Copies; those from the host wait, unless they come from pinned memory."""
 
 
 class _ReadsRaise(TorchDispatchMode):
+    def __init__(self, *, copies: bool) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.copies = copies
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         operator = func.overloadpacket
         masks = operator in PUT and any(i is not None and i.dtype == torch.bool for i in args[1])
-        if operator in READ_INSIDE or masks:
+        comes = self.copies and operator in COPY and _comes_from_host(args, kwargs or {})
+        if operator in READ_INSIDE or masks or comes:
             raise RuntimeError(f"{operator} would make the host wait for the device.")
         return func(*args, **(kwargs or {}))
 
 
+class _ListsRaise(TorchFunctionMode):
+    """Refuses to make device tensors of lists, a copy that the dispatcher does not see."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        if func in (Tensor.new_tensor, torch.tensor, torch.as_tensor) and made.device == DEVICE:
+            raise RuntimeError(f"{func.__name__} would make the host wait for the device.")
+        return made
+
+
+def _comes_from_host(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    source = args[-1] if len(args) > 1 else args[0]
+    target = args[0].device if len(args) > 1 else kwargs.get("device")
+    return isinstance(source, Tensor) and source.device.type == "cpu" and target == DEVICE
+
+
 @contextmanager
-def host_never_waits() -> Iterator[None]:
+def host_never_waits(*, copies: bool = True) -> Iterator[None]:
     """Raise a RuntimeError wherever values on the fake device would have to be known.
+
+    Arguments:
+        copies: Whether to raise where the host copies numbers of its own to the device as well.
 
     Example:
         >>> with host_never_waits():
@@ -51,7 +78,8 @@ def host_never_waits() -> Iterator[None]:
     def autocast_if_known(device_type: str, **settings: Any) -> Any:
         return nullcontext() if device_type == DEVICE.type else autocast(device_type, **settings)
 
-    with patch.object(torch, "autocast", autocast_if_known), _ReadsRaise():  # type: ignore[no-untyped-call]
+    lists = _ListsRaise() if copies else nullcontext()
+    with patch.object(torch, "autocast", autocast_if_known), lists, _ReadsRaise(copies=copies):
         yield
 
 

@@ -9,6 +9,7 @@ image that is not square.
 import torch
 from torch import Tensor
 
+from instaaug.functional.constants import constant
 from instaaug.shapes import Matrices, Rows, Scalars, at_least_float32
 
 __all__ = [
@@ -47,7 +48,7 @@ def to_physical_frame(matrix: Matrices, aspect: float) -> Matrices:
     """Let a matrix written for a square image act on one of ``aspect`` = width / height."""
     if aspect == 1.0:
         return matrix
-    stretch = matrix.new_tensor([aspect, 1.0, 1.0])
+    stretch = constant((aspect, 1.0, 1.0), like=matrix)
     return matrix * stretch / stretch[:, None]
 
 

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from instaaug.errors import ArgumentError, ShapeError
+from instaaug.functional.constants import per_channel
 from instaaug.shapes import Images
 
 __all__ = ["UnitRange"]
@@ -61,4 +62,4 @@ def _per_channel(values: Sequence[float], x: Images) -> Float[Tensor, "1 _ 1 1"]
             f"`mean` and `std` must have one value per channel: got {len(values)} for "
             f"{x.shape[1]} channels. A single value serves all channels."
         )
-    return x.new_tensor(values).view(1, -1, 1, 1)
+    return per_channel(values, like=x)

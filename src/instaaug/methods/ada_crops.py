@@ -126,7 +126,7 @@ class AdaCrops(AdaPolicy):
         alike = torch.zeros_like(raw.detach())
         which = gumbel_top_k(alike, self.n_candidates, generator=generator)
         weight = raw.T.gather(0, which).softmax(dim=0)
-        return Candidates(self.grid.boxes.to(raw)[which], weight)
+        return Candidates(self.family(raw).theta(which), weight)
 
     @override
     def extra_repr(self) -> str:

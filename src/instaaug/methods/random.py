@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from instaaug.augmentation.settings import as_composition
 from instaaug.errors import ArgumentError, UnknownNameError
+from instaaug.functional.constants import constant
 from instaaug.functional.warp import Padding
 from instaaug.methods.fixed import FixedAugmenter
 from instaaug.shapes import Images, Rendered
@@ -93,11 +94,13 @@ class RandomAugmentation(FixedAugmenter):
     ) -> Float[Tensor, "n batch d"]:
         if isinstance(space, Interval):
             shares = draw(space.size)
-            low, high = shares.new_tensor(_ends(space, strength)).unbind(-1)
+            ends = zip(*_ends(space, strength), strict=True)
+            low, high = (constant(values, like=shares) for values in ends)
             return low + (high - low) * shares
         if isinstance(space, Choices):
             share = draw(1)[..., 0]
-            return share.new_tensor(space.rows)[(share * len(space.rows)).long()]
+            rows = torch.stack([constant(row, like=share) for row in space.rows])
+            return rows[(share * len(rows)).long()]
         assert isinstance(space, Boxes)  # noqa: S101  # the three kinds of spaces
         smallest, largest = self.sizes
         size = smallest + (largest - smallest) * draw(1)

@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from instaaug.augmentation.settings import as_composition
 from instaaug.errors import ArgumentError
+from instaaug.functional.constants import constant
 from instaaug.functional.warp import Padding
 from instaaug.methods.fixed import FixedAugmenter
 from instaaug.shapes import Images, Rendered
@@ -88,10 +89,10 @@ class RandomResizedCrop(FixedAugmenter):
         self, x: Images, n_samples: int, generator: Generator | None
     ) -> Float[Tensor, "n batch d"]:
         width, height = x.shape[-1], x.shape[-2]
-        image = torch.tensor([width, height], device=x.device)
         attempts = torch.rand(
             N_ATTEMPTS, n_samples, len(x), 2, generator=generator, device=x.device
         )
+        image = constant((width, height), like=attempts)
         place = torch.rand(n_samples, len(x), 2, generator=generator, device=x.device)
         sides = self._sides(attempts, n_pixels=width * height)
         fits = ((sides >= 1) & (sides <= image)).all(dim=-1)
@@ -99,7 +100,7 @@ class RandomResizedCrop(FixedAugmenter):
         chosen = sides.gather(0, first[None, ..., None].expand(1, *place.shape))[0]
         corner = (place * (image - chosen + 1)).floor().minimum(image - chosen)
         found = fits.any(dim=0)[..., None]
-        central = sides.new_tensor(self._central_sides(width=width, height=height))
+        central = constant(self._central_sides(width=width, height=height), like=sides)
         chosen = torch.where(found, chosen, central)
         corner = torch.where(found, corner, ((image - central) / 2).floor())
         return torch.cat([(2 * corner + chosen) / image - 1, 2 * chosen / image], dim=-1)

@@ -1,19 +1,19 @@
 """Several transforms as one: all geometry in one warp, all color in one pass."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import accumulate
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from typing_extensions import override
 
-from instaaug.errors import ArgumentError, ShapeError
+from instaaug.errors import ArgumentError
 from instaaug.functional.affine import product
 from instaaug.functional.layout import in_layout_of
+from instaaug.functional.unit_range import UnitRange
 from instaaug.functional.warp import Padding, warp
 from instaaug.shapes import Images, Matrices, Rendered, Rows, Theta, at_least_float32
 from instaaug.spaces import Space
@@ -66,13 +66,17 @@ class Composition(Transform):
                 "`transforms` must not hold a Composition: its matrices could not join the one "
                 "warp. List its transforms instead."
             )
-        if (self.mean is None) != (self.std is None):
-            raise ArgumentError("`mean` and `std` must be given together: got one of the two.")
+        _ = self.unit_range
         if self.size is not None and not _is_size(self.size):
             raise ArgumentError(
                 "`size` must be a height and a width in pixels, whole numbers from 1 to "
                 f"{LARGEST_SIDE}: got {self.size}. (224, 224) is what many models take."
             )
+
+    @cached_property
+    def unit_range(self) -> UnitRange:
+        """Between normalized images and the colors that they stand for."""
+        return UnitRange(self.mean, self.std)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -131,8 +135,8 @@ class Composition(Transform):
         for transform, part in self._with_theta(theta):
             kind = _kind(transform)
             if kind is Transform and transform.needs_unit_range:
-                inside = transform.apply(self._denormalized(x), part, padding=padding)
-                x = self._normalized(inside)
+                inside = transform.apply(self.unit_range.entered(x), part, padding=padding)
+                x = self.unit_range.left(inside)
             elif kind is Transform:
                 x = transform.apply(x, part, padding=padding)
             elif kind not in done:
@@ -151,21 +155,11 @@ class Composition(Transform):
         if kind is GeometricTransform:
             matrix = self.matrix(theta, aspect=x.shape[-1] / x.shape[-2])
             return warp(x, matrix, padding=padding, projective=self.projective, size=self.size)
-        canvas = Canvas(self._denormalized(x))
+        canvas = Canvas(self.unit_range.entered(x))
         for transform, part in self._with_theta(theta):
             if isinstance(transform, ColorTransform):
                 canvas = transform.recolor(canvas, part.to(x.dtype))
-        return self._normalized(canvas.painted())
-
-    def _denormalized(self, x: Images) -> Images:
-        if self.mean is not None and self.std is not None:
-            x = torch.addcmul(_channels(self.mean, x), x, _channels(self.std, x))
-        return x.clamp(0, 1)
-
-    def _normalized(self, x: Images) -> Images:
-        if self.mean is None or self.std is None:
-            return x
-        return (x - _channels(self.mean, x)) / _channels(self.std, x)
+        return self.unit_range.left(canvas.painted())
 
     def _with_theta(self, theta: Rows) -> list[tuple[Transform, Theta]]:
         stops = accumulate((t.n_parameters for t in self.transforms), initial=0)
@@ -185,12 +179,3 @@ def _kind(transform: Transform) -> type:
         if isinstance(transform, kind):
             return kind
     return Transform
-
-
-def _channels(values: Sequence[float], x: Images) -> Float[Tensor, "1 _ 1 1"]:
-    if len(values) not in (1, x.shape[1]):
-        raise ShapeError(
-            f"`mean` and `std` must have one value per channel: got {len(values)} for "
-            f"{x.shape[1]} channels. A single value serves all channels."
-        )
-    return x.new_tensor(values).view(1, -1, 1, 1)
