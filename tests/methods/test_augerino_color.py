@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from instaaug.errors import ArgumentError, ShapeError
-from instaaug.functional.color import hsv_jitter
+from instaaug.functional.hsv import hsv_jitter
 from instaaug.methods.augerino_color import AugerinoColor
 from tests.support.learned_ranges import seeded, trained
 from tests.support.models import images
@@ -50,7 +50,7 @@ def test_gray_images_have_brightness_but_no_hue() -> None:
         AugerinoColor()(gray)
 
 
-@pytest.mark.parametrize("decisive", ["hue", "value"])
+@pytest.mark.parametrize("decisive", ["hue", pytest.param("value", marks=pytest.mark.slow)])
 def test_the_range_of_what_decides_the_class_closes_and_the_other_opens(decisive: str) -> None:
     hue, value = torch.rand(2, 1024, generator=seeded())
     red = torch.tensor([1.0, 0.2, 0.2]).view(1, 3, 1, 1).expand(1024, 3, 2, 2)

@@ -10,8 +10,9 @@ from typing_extensions import override
 
 from instaaug.errors import ArgumentError
 from instaaug.functional import pixel_operations as pixels
-from instaaug.functional.color import hsv_jitter, luma
+from instaaug.functional.color import luma
 from instaaug.functional.filters import gaussian_blur
+from instaaug.functional.hsv import hsv_jitter
 from instaaug.functional.unit_range import UnitRange
 from instaaug.methods.flagged import changed_where
 from instaaug.methods.host_random import on_host

@@ -9,7 +9,8 @@ import torch
 from typing_extensions import override
 
 from instaaug.errors import ArgumentError, ShapeError
-from instaaug.functional.color import affine_intensity, hsv_jitter, luma
+from instaaug.functional.color import affine_intensity, luma
+from instaaug.functional.hsv import hsv_jitter
 from instaaug.functional.warp import Padding
 from instaaug.shapes import Images, Rows, Scalars, Theta
 from instaaug.spaces import Interval, Parameter, Space
