@@ -214,6 +214,9 @@ class TrainConfig:
     nodes: int = setting("Machine", 1, "Machines that take part.")
     precision: str = setting("Machine", "32-true", "Lightning's precision, such as bf16-mixed.")
     threads: int = setting("Machine", 0, "Processor threads per process; 0 leaves it to torch.")
+    compile: bool = setting(
+        "Machine", False, "Compile the model for training: slower to start, then faster."
+    )
     log_every: int = setting("Machine", 20, "Steps between points of the TensorBoard curves.")
     checkpoint_minutes: float = setting(
         "Machine", 5.0, "Longest time between checkpoints within an epoch of one process."

@@ -2,6 +2,7 @@
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -28,6 +29,7 @@ from instaaug.experiments.policy_search import check_search, prepared_policy
 from instaaug.experiments.representing import fit_representations, score_representations
 from instaaug.experiments.run_directory import RunDirectory
 from instaaug.methods import FastAutoAugment
+from instaaug.networks.compiling import compile_training
 from instaaug.tasks import (
     AugmentedTask,
     BatchLoader,
@@ -190,6 +192,8 @@ def _prepare(
     task = build_task(config, facts, held_out=held_out)
     if isinstance(task.augmenter, FastAutoAugment):
         check_search(task.augmenter)
+    if config.compile:
+        compile_training(task.model)
     with quiet_lightning(), _refusals_explained():
         trainer = _make_trainer(run, config, splits, callbacks)
     return _Ready(splits, facts, task, trainer)
@@ -205,6 +209,8 @@ def _fit(
     with quiet_lightning():
         if isinstance(task.augmenter, FastAutoAugment) and _checkpoint(run) is None:
             prepared_policy(run.path, config, splits, facts, task.augmenter, on_trial=on_search)
+        # torch 2.13 asks for gradients that are not there when it compiles, and warns of itself
+        warnings.filterwarnings("ignore", message=r"The \.grad attribute of a Tensor")
         seed_everything(config.seed + trainer.global_rank, verbose=False)
         with interrupts_passed_on():
             trainer.fit(task, **_loaders(splits, config, trainer), ckpt_path=_checkpoint(run))

@@ -29,7 +29,7 @@ FITTED = {
     "seed": "seed",
 }  # fmt: skip
 IDLE = {"none": ("transforms", "conditioning"), "random": ("conditioning",)}
-OURS = ("root", "cache_dir", "threads", "log_every", "checkpoint_minutes")  # of the machine
+OF_MACHINE = ("root", "cache_dir", "threads", "compile", "log_every", "checkpoint_minutes")
 COUNTS = {
     "n_train": "training images",
     "n_fit": "images of the fit",
@@ -70,7 +70,9 @@ def differing_settings(records: Sequence[RunRecord]) -> list[str]:
     """
     first = records[0].config
     shared = [name for name in first if all(name in record.config for record in records)]
-    return [n for n in shared if any(r.config[n] != first[n] for r in records) and n not in OURS]
+    return [
+        n for n in shared if any(r.config[n] != first[n] for r in records) and n not in OF_MACHINE
+    ]
 
 
 def _words(value: Any) -> str:

@@ -21,8 +21,8 @@ __all__ = [
 
 MACHINE = frozenset(
     {
-        "seed", "accelerator", "devices", "strategy", "nodes", "precision", "threads", "log_every",
-        "checkpoint_minutes", "cache_dir", "root",
+        "seed", "accelerator", "devices", "strategy", "nodes", "precision", "threads", "compile",
+        "log_every", "checkpoint_minutes", "cache_dir", "root",
     }
 )  # fmt: skip
 """Settings in which runs may differ and still count as repetitions of each other."""
