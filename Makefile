@@ -38,8 +38,8 @@ types: $(STAMP)  ## Mypy, strict
 format: $(STAMP)  ## Rewrite files in house style
 	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
-bench: $(STAMP)  ## The budgets, measured (about half an hour; nothing else should run)
-	$(BIN)/python -m benchmarks.run
+bench: $(STAMP)  ## The budgets, measured (about 20 minutes; nothing else should run)
+	$(BIN)/instaaug bench
 
 clean:  ## Remove what can be made again
 	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from instaaug.cli.terminal import print_words
 from instaaug.errors import UnknownNameError
 from instaaug.files import write_text
 from instaaug.speed import QUESTIONS, Row, Tables, as_record
@@ -37,7 +38,7 @@ def run_bench(names: Sequence[str], *, rounds: int, json_file: Path | None) -> N
             answers[name] = question.answer(rounds)
         show_tables(console, answers[name], others=question.others)
     tables = {title: rows for answer in answers.values() for title, rows in answer.items()}
-    console.print(_sentence([row for rows in tables.values() for row in rows]))
+    print_words(console, _sentence([row for rows in tables.values() for row in rows]))
     if json_file is not None:
         record = as_record("budgets", tables, settings={"seed": 0, "rounds": rounds})
         write_text(json_file, json.dumps(record, indent=1) + "\n")
