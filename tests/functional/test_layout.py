@@ -8,7 +8,7 @@ from instaaug import transforms as T
 from instaaug.functional.layout import in_layout_of
 
 LAST = torch.channels_last
-KINDS = {
+KINDS: dict[str, list[T.Transform]] = {
     "crop": [T.Crop()],
     "rotation": [T.Rotation()],
     "color": [T.ColorJitter()],
