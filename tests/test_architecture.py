@@ -8,6 +8,7 @@ parameterizations read them, so that neither needs the other.
 
 import ast
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,18 +23,20 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("augmentation",),
     ("methods",),
     ("frozen",),
-    ("tasks", "report"),
+    ("tasks", "report", "speed"),
     ("experiments",),
     ("cli",),
 )
 ROW_OF = {name: row for row, names in enumerate(ROWS) for name in names}
 MODULES = sorted(SOURCE.rglob("*.py"))
-EVERY_MODULE = pytest.mark.parametrize(
-    "path", MODULES, ids=lambda path: str(path.relative_to(SOURCE))
-)
 UPWARDS = {"augmentation/augmenter.py": {"report"}}  # `aug.plot(x)`, when it is called
 VAGUE = {"utils", "util", "helpers", "helper", "misc", "common"}
 MOST_LINES = 350
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
 
 
 def package_of(path: Path) -> str:
@@ -62,17 +65,20 @@ def misplaced(package: str, imported: set[str]) -> set[str]:
     return {name for name in imported - {package} if ROW_OF.get(name, len(ROWS)) >= row}
 
 
-# The public names come from everywhere, when they are first used.
-@pytest.mark.parametrize(
-    "path",
-    [path for path in MODULES if path != SOURCE / "__init__.py"],
-    ids=lambda path: str(path.relative_to(SOURCE)),
-)
-def test_imports_point_one_way(path: Path) -> None:
-    package = package_of(path)
-    assert package in ROW_OF, f"give {package!r} a place in ROWS"
-    found = misplaced(package, imported_packages(ast.parse(path.read_text())))
-    assert found == UPWARDS.get(str(path.relative_to(SOURCE)), set())
+def test_every_package_has_a_place() -> None:
+    assert {package_of(path) for path in MODULES} - {"__init__"} <= ROW_OF.keys()
+
+
+def test_imports_point_one_way() -> None:
+    """But for the public names, which come from everywhere, when they are first used."""
+    found = {
+        str(path.relative_to(SOURCE)): misplaced(
+            package_of(path), imported_packages(tree_of(path))
+        )
+        for path in MODULES
+        if path != SOURCE / "__init__.py"
+    }
+    assert {path: imports for path, imports in found.items() if imports} == UPWARDS
 
 
 @pytest.mark.parametrize(
@@ -92,15 +98,16 @@ def test_a_wrong_import_would_be_seen(package: str, line: str, bad: set[str]) ->
     assert misplaced(package, imported_packages(ast.parse(line))) == bad
 
 
-@EVERY_MODULE
-def test_no_import_is_relative(path: Path) -> None:
-    nodes = ast.walk(ast.parse(path.read_text()))
-    assert not [n for n in nodes if isinstance(n, ast.ImportFrom) and n.level]
+def imports_from(path: Path) -> list[ast.ImportFrom]:
+    return [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.ImportFrom)]
 
 
-@EVERY_MODULE
-def test_every_module_says_what_it_is(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text()))
+def test_no_import_is_relative() -> None:
+    assert not [path for path in MODULES if any(n.level for n in imports_from(path))]
+
+
+def test_every_module_says_what_it_is() -> None:
+    assert not [path for path in MODULES if not ast.get_docstring(tree_of(path))]
 
 
 def public_names(tree: ast.Module) -> list[str] | None:
@@ -113,32 +120,38 @@ def public_names(tree: ast.Module) -> list[str] | None:
     return None
 
 
-@EVERY_MODULE
-def test_every_module_names_what_is_public(path: Path) -> None:
-    tree = ast.parse(path.read_text())
-    names = public_names(tree)
-    empty = path.name in ("__init__.py", "__main__.py") and len(tree.body) <= 1
-    assert names is not None or empty, "add __all__"
-    assert len(names or []) == len(set(names or []))
+def is_empty(path: Path) -> bool:
+    return path.name in ("__init__.py", "__main__.py") and len(tree_of(path).body) <= 1
 
 
-@EVERY_MODULE
-def test_every_file_is_about_one_thing(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= MOST_LINES
+def test_every_module_names_what_is_public() -> None:
+    public = {path: public_names(tree_of(path)) for path in MODULES if not is_empty(path)}
+    assert not [path for path, names in public.items() if names is None], "add __all__"
+    assert not [path for path, names in public.items() if len(names or ()) > len({*(names or ())})]
 
 
-@EVERY_MODULE
-def test_every_file_has_a_telling_name(path: Path) -> None:
-    names = {part.removesuffix(".py") for part in path.relative_to(SOURCE).parts}
+def test_every_file_is_about_one_thing() -> None:
+    n_lines = {path: len(path.read_text().splitlines()) for path in MODULES}
+    assert {path: n for path, n in n_lines.items() if n > MOST_LINES} == {}
+
+
+def test_every_file_has_a_telling_name() -> None:
+    places = [path.relative_to(SOURCE).parts for path in MODULES]
+    names = {part.removesuffix(".py") for parts in places for part in parts}
     assert not names & VAGUE
-    assert not any(name.startswith("test_") for name in names), "pytest would collect it"
-    assert path.relative_to(SOURCE).parts[0].removesuffix(".py") not in sys.stdlib_module_names
+    assert not [name for name in names if name.startswith("test_")], "pytest would collect it"
+    assert not {parts[0].removesuffix(".py") for parts in places} & sys.stdlib_module_names
 
 
-@EVERY_MODULE
-def test_no_module_prints_or_postpones_annotations(path: Path) -> None:
-    """Only the command line prints; the shape checker needs real annotations."""
-    nodes = list(ast.walk(ast.parse(path.read_text())))
-    prints = [n for n in nodes if isinstance(n, ast.Name) and n.id == "print"]
-    assert not prints or package_of(path) == "cli"
-    assert not [n for n in nodes if isinstance(n, ast.ImportFrom) and n.module == "__future__"]
+def prints(path: Path) -> bool:
+    nodes = ast.walk(tree_of(path))
+    return any(isinstance(node, ast.Name) and node.id == "print" for node in nodes)
+
+
+def test_only_the_command_line_prints() -> None:
+    assert {package_of(path) for path in MODULES if prints(path)} <= {"cli"}
+
+
+def test_no_module_postpones_annotations() -> None:
+    """The shape checker needs real ones."""
+    assert not [p for p in MODULES if any(n.module == "__future__" for n in imports_from(p))]

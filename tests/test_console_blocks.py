@@ -28,6 +28,7 @@ def commands_of(document: str) -> Iterator[tuple[str, str]]:
 
 
 SHOWING = [path for path in DOCUMENTS if any(commands_of(path.read_text()))]
+SLOW = {"compare": pytest.mark.slow}  # every run that is compared starts Python anew
 
 
 def test_a_document_without_console_blocks_has_no_commands() -> None:
@@ -36,8 +37,18 @@ def test_a_document_without_console_blocks_has_no_commands() -> None:
     assert shown == [("one", "out\n"), ("two", "")]
 
 
-@pytest.mark.parametrize("path", SHOWING, ids=lambda p: p.stem)
-def test_shown_commands_print_what_is_shown(path: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def warm() -> Iterator[WarmCommands]:
+    with WarmCommands() as commands:
+        yield commands
+
+
+@pytest.mark.parametrize(
+    "path", [pytest.param(p, id=p.stem, marks=SLOW.get(p.stem, ())) for p in SHOWING]
+)
+def test_shown_commands_print_what_is_shown(
+    path: Path, tmp_path: Path, warm: WarmCommands
+) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     here = Path(sys.executable).parent
@@ -47,20 +58,23 @@ def test_shown_commands_print_what_is_shown(path: Path, tmp_path: Path) -> None:
         "INSTAAUG_CACHE": str(tmp_path / "cache"),
         "OMP_NUM_THREADS": "1",
     }
-    with WarmCommands(tmp_path, environment) as warm:
-        for command, shown in commands_of(path.read_text()):
-            if command.startswith("instaaug ") and "|" not in command:
-                printed = warm.run(shlex.split(command)).text
-            else:
-                printed = in_a_shell(command, tmp_path, environment)
-            assert doctest.OutputChecker().check_output(shown, printed, FLAGS), (
-                f"$ {command}\n{printed}"
-            )
+    for command, shown in commands_of(path.read_text()):
+        program, _, rest = command.partition(" | ")
+        if program.startswith(("instaaug ", "python examples/")):
+            words = shlex.split(program)
+            printed = warm.run(words, cwd=tmp_path, environment=environment).text
+        else:
+            printed, rest = "", command
+        if rest:
+            printed = in_a_shell(rest, printed, tmp_path, environment)
+        assert doctest.OutputChecker().check_output(shown, printed, FLAGS), (
+            f"$ {command}\n{printed}"
+        )
 
 
-def in_a_shell(command: str, folder: Path, environment: dict[str, str]) -> str:
+def in_a_shell(command: str, piped: str, folder: Path, environment: dict[str, str]) -> str:
     done = subprocess.run(  # noqa: S602  # our own documents
         command, shell=True, cwd=folder, env=environment, text=True, timeout=SECONDS,
-        capture_output=True, check=False,
+        input=piped, capture_output=True, check=False,
     )  # fmt: skip
     return done.stdout + done.stderr

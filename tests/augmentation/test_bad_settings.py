@@ -126,7 +126,7 @@ class NotAList(nn.Module):
             "brightness",
             {"mean": [0.5] * 3, "std": [0.5, 0.0, 0.5]},
             ArgumentError,
-            r"`std` must be positive: got \(0\.5, 0\.0, 0\.5\)",
+            r"`std` must be above 0 in every channel: got \(0\.5, 0\.0, 0\.5\)",
         ),
         (CROP, {"in_channels": 0}, ArgumentError, r"`in_channels` must be at least 1: got 0"),
         (CROP, {"width": 0.0}, ArgumentError, r"`width` must lie in \(0, 64\]: got 0\.0"),

@@ -23,6 +23,7 @@ HOW: dict[str, Callable[..., None]] = {
 }
 
 
+@pytest.mark.slow  # compiling takes its time
 @pytest.mark.parametrize(
     ("how", "transforms"),
     [

@@ -14,7 +14,8 @@ from torch import Tensor
 from instaaug import AugmentedBatch, InstaAug
 from instaaug import transforms as T
 from instaaug.parameterizations import Conditioning
-from tests.support.ddp_worker import BATCH, N_STEPS, augmenter, train
+from tests.support.ddp_worker import BATCH, N_STEPS, augmenter, train, train_together
+from tests.support.forked import exit_codes
 from tests.support.models import images, labels
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -143,38 +144,25 @@ def test_a_state_dict_makes_another_augmenter_equal(baseline: str) -> None:
 # --- compilers and processes --------------------------------------------------------------------
 
 
-def run(module: str, *arguments: object) -> subprocess.Popen[str]:
-    """A Python of its own, without the shape checker that runs in this one."""
-    return subprocess.Popen(  # noqa: S603
-        [sys.executable, "-W", "ignore", "-m", module, *map(str, arguments)],
+@pytest.mark.slow  # the compiler takes long
+def test_a_compiled_step_equals_an_eager_one() -> None:
+    """In a Python of its own, without the shape checker that runs in this one."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "tests.support.compile_worker"],
         cwd=ROOT,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        capture_output=True,
         text=True,
+        timeout=120,
+        check=False,
     )
-
-
-def finished(process: subprocess.Popen[str]) -> None:
-    try:
-        output, _ = process.communicate(timeout=120)
-    finally:
-        process.kill()
-    assert process.returncode == 0, output
-
-
-def test_a_compiled_step_equals_an_eager_one() -> None:
-    finished(run("tests.support.compile_worker"))
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_two_processes_do_what_one_does_with_the_joined_batch(tmp_path: Path) -> None:
     results = [tmp_path / f"{rank}.safetensors" for rank in range(2)]
-    workers = [
-        run("tests.support.ddp_worker", rank, 2, tmp_path / "meeting_point", result)
-        for rank, result in enumerate(results)
-    ]
-    for worker in workers:
-        finished(worker)
+    calls = [(rank, 2, tmp_path / "meeting_point", file) for rank, file in enumerate(results)]
+    assert exit_codes(train_together, *calls) == [0, 0]
     states = [load_file(result) for result in results]
     assert all(torch.equal(tensor, states[1][name]) for name, tensor in states[0].items())
 

@@ -134,7 +134,7 @@ def paired_words(content: dict[str, Any]) -> str:
 
 
 def test_a_fit_for_a_frozen_model_is_reported_on(instaaug: CommandLine, tmp_path: Path) -> None:
-    spot_folder(tmp_path / "spots", 24)
+    spot_folder(tmp_path / "spots", 8)
     small = ("--size", "16", "--side", "32", "--crops", "1:1,0.5:2", "--samples", "2,4")
     done = instaaug(
         "tta",

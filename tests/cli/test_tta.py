@@ -5,7 +5,6 @@ import io
 import json
 import shutil
 import signal
-import subprocess
 import sys
 from contextlib import redirect_stdout
 from io import StringIO
@@ -27,7 +26,8 @@ from instaaug.experiments.frozen_inference import predict_frozen
 from instaaug.experiments.frozen_run import FrozenRun
 from instaaug.frozen import StaticPolicy
 from tests.support.command_line import CommandLine
-from tests.support.killed import exit_code_of, fit_and_die
+from tests.support.forked import exit_codes
+from tests.support.killed import fit_and_die
 from tests.support.picture_folders import truncated_jpeg
 from tests.support.spots import COLORS, spot_folder
 
@@ -161,7 +161,7 @@ def test_a_killed_fit_goes_on_and_ends_with_the_same_weights(
     instaaug: CommandLine, place: Path, spots: Path, tmp_path: Path
 ) -> None:
     settings = {"model": MODEL, "data": str(spots), **SETTINGS}
-    assert exit_code_of(fit_and_die, settings, "fit", 32) == -signal.SIGKILL
+    assert exit_codes(fit_and_die, (settings, "fit", 32)) == [-signal.SIGKILL]
     assert content(tmp_path / "fit" / "table" / "table.json")["n_done"] == 32
     unfinished = instaaug.error("tta", "predict", "fit", spots)
     assert unfinished.startswith("The fit in 'fit' has not finished: there is no aug.safetensors.")
@@ -566,12 +566,6 @@ def test_phi_and_the_policy_leave_for_other_programs(
 
 
 # Help
-
-
-def test_the_commands_do_without_lightning() -> None:
-    """Which takes longer to import than all else."""
-    code = "import sys, instaaug.cli.tta; sys.exit('lightning' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603
 
 
 @pytest.mark.parametrize("command", ["fit", "eval", "predict", "export"])

@@ -239,7 +239,9 @@ def test_another_seed_gives_other_sprites_and_another_fingerprint() -> None:
 
 
 @pytest.mark.parametrize("size", [16, 20, 64])
-def test_sprites_come_in_any_size(size: int) -> None:
+def test_sprites_come_in_any_size(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("instaaug.data.named.turned_sprites.N_TRAIN", 8)
+    monkeypatch.setattr("instaaug.data.named.turned_sprites.N_TEST", 8)
     assert DATASETS["sprites"].load(size=size)["test"].image_shape == (3, size, size)
 
 

@@ -60,6 +60,7 @@ def checkpoint_keys(run: Path) -> list[str]:
     return list(torch.load(run / "last.ckpt", weights_only=True)["state_dict"])
 
 
+@pytest.mark.slow  # two runs
 def test_a_compiled_run_leaves_the_same_and_can_be_resumed(tmp_path: Path) -> None:
     said = in_a_python_of_its_own("compare_runs()", tmp_path)
     assert "could not be compiled" not in said

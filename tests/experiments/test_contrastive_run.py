@@ -1,5 +1,6 @@
 """Contrastive runs from beginning to end, on a handful of sprites and on files without classes."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,13 @@ from instaaug.experiments.inference import predict_files, score_run
 from instaaug.experiments.run_directory import RunDirectory
 from instaaug.experiments.training import load_splits, resume, train
 from instaaug.tasks import ContrastiveTask, make_predictor
-from tests.experiments.conftest import N_TEST
+from tests.experiments.conftest import N_TEST, few_sprites
 from tests.experiments.test_training import Stop, rows, same_weights
 from tests.support.picture_folders import noise, plain_folder
 
 SMALL = TrainConfig(
     task="contrastive", epochs=2, batch_size=16, image_size=16, test_samples=3, accelerator="cpu",
-    contrast="hidden=8, n_projected=4",
+    width=0.25, contrast="hidden=8, n_projected=4",
 )  # fmt: skip
 CROPS = replace(SMALL, transforms="crop", grid="0.5x3,1x1")
 SCORES = {"top1", "nll", "ece", "n", "knn", "probe_decay", "probe_validation"}
@@ -36,9 +37,19 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nothing has happened to."""
+    out = tmp_path_factory.mktemp("contrastive") / "whole"
+    with pytest.MonkeyPatch.context() as patch:
+        few_sprites(patch)
+        train(CROPS, out)
+    return out
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_trains_and_its_features_are_probed(method: Any, tmp_path: Path) -> None:
-    config = replace(SMALL, method=method, **METHODS[method])
+    config = replace(SMALL, epochs=1, method=method, **METHODS[method])
     results = train(config, tmp_path / "run")
     averages = method not in ("none", "randaugment")
     learned = {"learned"} if method == "instaaug" else set()
@@ -52,19 +63,19 @@ def test_every_method_trains_and_its_features_are_probed(method: Any, tmp_path: 
     assert score_run(tmp_path / "run") == results["test"]  # from the files alone
 
 
-def test_an_interrupted_run_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
-    whole = train(CROPS, tmp_path / "whole")
+def test_an_interrupted_run_ends_as_if_it_had_not_been(whole: Path, tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="The plug was pulled"):
         train(CROPS, tmp_path / "halves", callbacks=[Stop()])
-    assert resume(tmp_path / "halves") == whole
-    assert same_weights(tmp_path / "whole", tmp_path / "halves")
-    assert rows(tmp_path / "whole") == rows(tmp_path / "halves")
+    resume(tmp_path / "halves")
+    results = [(run / "results.json").read_bytes() for run in (whole, tmp_path / "halves")]
+    assert results[0] == results[1]
+    assert same_weights(whole, tmp_path / "halves")
+    assert rows(whole) == rows(tmp_path / "halves")
 
 
-def test_averaged_features_are_what_predictions_come_from(tmp_path: Path) -> None:
+def test_averaged_features_are_what_predictions_come_from(whole: Path) -> None:
     """Logits of a linear probe, averaged over views, are the logits of averaged features."""
-    train(CROPS, tmp_path / "run")
-    task = RunDirectory(tmp_path / "run").load_task()
+    task = RunDirectory(whole).load_task()
     assert isinstance(task, ContrastiveTask)
     x = load_splits(CROPS).test.__getitems__(range(8))[0]
     encode = make_predictor(task, n_samples=3, model=task.model.encoder)
@@ -87,7 +98,7 @@ def test_a_folder_without_classes_is_enough(tmp_path: Path) -> None:
     folder.mkdir()
     for number in range(40):
         Image.fromarray(noise(50 + 3 * number, number)).save(folder / f"{number}.png")
-    results = train(replace(CROPS, data=str(folder)), tmp_path / "run")
+    results = train(replace(CROPS, data=str(folder), epochs=1), tmp_path / "run")
     assert set(results["test"]) == {"views", "learned"}
     assert not (tmp_path / "run" / "probe.safetensors").exists()
     assert score_run(tmp_path / "run") == results["test"]
@@ -95,8 +106,8 @@ def test_a_folder_without_classes_is_enough(tmp_path: Path) -> None:
         list(predict_files(tmp_path / "run", [folder]))
 
 
-def test_a_damaged_probe_is_named(tmp_path: Path) -> None:
-    train(replace(CROPS, epochs=1), tmp_path / "run")
+def test_a_damaged_probe_is_named(whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole, tmp_path / "run")
     path = tmp_path / "run" / "probe.safetensors"
     tensors = load_file(path)
     save_file({k: v for k, v in tensors.items() if k != "plain.probe.weight"}, path)

@@ -51,6 +51,7 @@ def read(file: Path) -> Any:
     return json.loads(file.read_text())
 
 
+@pytest.mark.slow  # starts Python twice
 def test_two_processes_agree_in_every_step_and_write_one_result(tmp_path: Path) -> None:
     gray_levels(tmp_path / "a.npz", n=62)  # 45 to train on: two steps of 2 × 8, and 13 are left
     settings = ("--epochs", "2", "--batch-size", "8", "--transforms", "crop", "--log-every", "1")

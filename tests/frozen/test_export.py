@@ -130,7 +130,7 @@ def test_every_kind_of_phi_can_be_written(settings: dict[str, Any], tmp_path: Pa
     assert told["factors"]["flip"]["kind"] == "choices"
 
 
-@pytest.mark.parametrize("ending", ["pt2", "onnx"])
+@pytest.mark.parametrize("ending", ["pt2", pytest.param("onnx", marks=pytest.mark.slow)])
 def test_a_model_that_phi_reads_goes_along(ending: str, tmp_path: Path) -> None:
     """With its own running statistics, and for more images than are looked at in one go."""
     if ending == "onnx":

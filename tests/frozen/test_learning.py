@@ -63,4 +63,4 @@ def test_the_learning_rate_falls_to_zero_and_biases_move_faster() -> None:
     _, after = learned("ensemble", learning_rate=1e-3)
     assert float(biases(after).abs().max()) == pytest.approx(16e-3, rel=1e-3)
     _, later = learned("ensemble", learning_rate=1e-3, steps=4)
-    assert float(biases(later).abs().max()) < 16e-3 * (1 + 0.75 + 0.5 + 0.25) * 1.001
+    assert float(biases(later).abs().max()) < 16e-3 * (1 + 0.75 + 0.5 + 0.25) * 1.01

@@ -1,7 +1,6 @@
 """The table of views: right, whatever the chunks; resumed, reused or begun again as it must be."""
 
-import subprocess
-import sys
+import signal
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +16,16 @@ from instaaug.errors import ArgumentError, NonFiniteError, ShapeError
 from instaaug.frozen import FrozenViews, Pictures, table
 from instaaug.frozen.table import ViewTable, check_table, tabulate
 from instaaug.networks import FrozenFeatures
+from tests.support.forked import exit_codes
 from tests.support.frozen_models import Returning, Snapshot, built
-from tests.support.frozen_tables import AT_ONCE, ROWS, N, data, model_and_views
+from tests.support.frozen_tables import (
+    AT_ONCE,
+    ROWS,
+    N,
+    data,
+    model_and_views,
+    tabulate_and_die,
+)
 
 K = 3
 
@@ -191,8 +198,7 @@ def test_a_loss_that_does_not_fit_is_known_after_the_first_batch() -> None:
 
 
 def test_a_killed_fit_goes_on_where_it_was_killed(tmp_path: Path) -> None:
-    worker = [sys.executable, "-m", "tests.support.frozen_tables", str(tmp_path), "8"]
-    assert subprocess.run(worker, check=False, timeout=300).returncode == -9  # noqa: S603
+    assert exit_codes(tabulate_and_die, (tmp_path, AT_ONCE)) == [-signal.SIGKILL]
     model, views = model_and_views()
     found = made(views, tmp_path)
     assert model.n_seen == K * (N - AT_ONCE) + K, "what is missing, and the first image as a test"

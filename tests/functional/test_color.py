@@ -261,6 +261,7 @@ def compiled_does_what_eager_does() -> None:
         torch.testing.assert_close(found[0], found[1])
 
 
+@pytest.mark.slow  # compiling takes its time
 def test_compiled_jitter_is_one_graph_that_does_what_eager_does() -> None:
     # In a process of its own: the compiler cannot see through the shape checker of these tests.
     call = f"from {__name__} import {compiled_does_what_eager_does.__name__} as f; f()"

@@ -1,6 +1,5 @@
-"""One of several processes that compare their views with those of all; run with ``python -m``."""
+"""One of several processes that compare their views with those of all."""
 
-import sys
 from pathlib import Path
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor, distributed
 from instaaug.objectives.nt_xent import Contrast, contrast
 from instaaug.tasks.joined_views import joined_views
 
-__all__ = ["compared", "inputs", "weight"]
+__all__ = ["compare_own", "compared", "inputs", "weight"]
 
 
 def inputs(n: int) -> Tensor:
@@ -26,7 +25,7 @@ def compared(x: Tensor, projection: Tensor) -> tuple[Contrast, slice]:
     return contrast(joined, temperature=0.3), own
 
 
-def main(rank: int, counts: list[int], meeting_point: str, out: str) -> None:
+def compare_own(rank: int, counts: list[int], meeting_point: Path, out: Path) -> None:
     distributed.init_process_group(
         "gloo", init_method=f"file://{meeting_point}", rank=rank, world_size=len(counts)
     )
@@ -43,9 +42,5 @@ def main(rank: int, counts: list[int], meeting_point: str, out: str) -> None:
         "credited": found.credited()[:, own].detach().contiguous(),
         "gradient": gradient / len(counts),
     }
-    save_file(results, Path(out))
+    save_file(results, out)
     distributed.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), [int(n) for n in sys.argv[2].split(",")], sys.argv[3], sys.argv[4])

@@ -1,6 +1,5 @@
-"""One of several processes that train an augmenter together; run with ``python -m``."""
+"""One of several processes that train an augmenter together."""
 
-import sys
 from pathlib import Path
 
 import torch
@@ -12,7 +11,7 @@ from instaaug import InstaAug
 from instaaug.transforms import Crop
 from tests.support.models import images
 
-__all__ = ["N_STEPS", "augmenter", "train"]
+__all__ = ["BATCH", "N_STEPS", "augmenter", "train", "train_together"]
 
 N_STEPS, BATCH = 4, 8
 
@@ -39,7 +38,7 @@ def train(aug: InstaAug, call: torch.nn.Module, x: Tensor) -> list[Tensor]:
     return weights
 
 
-def main(rank: int, n_processes: int, meeting_point: str, out: str) -> None:
+def train_together(rank: int, n_processes: int, meeting_point: Path, out: Path) -> None:
     distributed.init_process_group(
         "gloo", init_method=f"file://{meeting_point}", rank=rank, world_size=n_processes
     )
@@ -47,9 +46,5 @@ def main(rank: int, n_processes: int, meeting_point: str, out: str) -> None:
     x = images(BATCH).chunk(n_processes)[rank]
     weights = train(aug, DistributedDataParallel(aug), x)
     state = {name: tensor.clone() for name, tensor in aug.state_dict().items()}
-    save_file({**state, "history": torch.stack(weights)}, Path(out))
+    save_file({**state, "history": torch.stack(weights)}, out)
     distributed.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4])

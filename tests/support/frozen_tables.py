@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -44,16 +43,11 @@ def model_and_views(
     return counting, replace(views, **changes)
 
 
-def tabulate_and_die(folder: str, at: int) -> None:
+def tabulate_and_die(folder: Path, at: int) -> None:
     """Make a table and be killed, as if by ``kill -9``, when so many images are done."""
     report: Callable[[int, int], None] = lambda done, _: (  # noqa: E731
         os.kill(os.getpid(), signal.SIGKILL) if done >= at else None
     )
     table.AT_ONCE = AT_ONCE
     _, views = model_and_views()
-    table.tabulate(views, Pictures(data()), folder=Path(folder), on_progress=report)
-
-
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    tabulate_and_die(sys.argv[1], int(sys.argv[2]))
+    table.tabulate(views, Pictures(data()), folder=folder, on_progress=report)

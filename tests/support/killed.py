@@ -1,6 +1,5 @@
 """Processes that die without warning in the middle of something."""
 
-import multiprocessing
 import os
 import signal
 from collections.abc import Callable
@@ -18,9 +17,7 @@ from instaaug.experiments.frozen_fit import fit_frozen
 from instaaug.experiments.training import train
 from instaaug.tasks import WholeCheckpointIO
 
-__all__ = ["At", "exit_code_of", "fit_and_die", "save_and_die", "train_and_die"]
-
-LONGEST = 600.0  # seconds; a busy machine takes its time
+__all__ = ["At", "fit_and_die", "save_and_die", "train_and_die"]
 
 
 class At(Callback):
@@ -87,17 +84,3 @@ def fit_and_die(settings: dict[str, Any], out: str, n_images: int) -> None:
             die()
 
     fit_frozen(FrozenConfig(**settings), out, on_table=on_table)
-
-
-def exit_code_of(function: Callable[..., None], *arguments: Any) -> int | None:
-    """Call a function in a process of its own, which a common ancestor forks off quickly."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["instaaug.experiments.training", "tests.support.killed"])
-    process = context.Process(target=function, args=arguments)
-    process.start()
-    process.join(LONGEST)
-    if process.is_alive():
-        process.kill()
-        process.join()
-        return None
-    return process.exitcode

@@ -1,11 +1,13 @@
 """Commands of ours in fresh processes that need not import torch and Lightning again.
 
-Run as a program, this imports what all commands need and waits. Each line of its input is a
-command; a fork of it runs the command, as a new process would, but seconds sooner.
+Run as a program, this imports what all commands need and waits. Each line of its input has
+a folder, an environment and a command; a fork of it runs the command there, as a new process
+would, but seconds sooner.
 """
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -23,16 +25,11 @@ class Printed(NamedTuple):
 
 
 class WarmCommands:
-    """Runs ``instaaug`` with arguments; to be used as a context.
+    """Runs ``instaaug`` with arguments, or ``python`` with a file; to be used as a context."""
 
-    Arguments:
-        cwd: Where commands run.
-        environment: What they see.
-    """
-
-    def __init__(self, cwd: Path, environment: dict[str, str]) -> None:
+    def __init__(self) -> None:
         self.server = subprocess.Popen(  # noqa: S603
-            [sys.executable, __file__], cwd=cwd, env=environment, text=True,
+            [sys.executable, __file__], env={**os.environ, "OMP_NUM_THREADS": "1"}, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
 
@@ -50,11 +47,11 @@ class WarmCommands:
             pipe.close()
         self.server.wait(timeout=60)
 
-    def run(self, words: list[str]) -> Printed:
+    def run(self, words: list[str], *, cwd: Path, environment: dict[str, str]) -> Printed:
         """Run a command to its end."""
         assert self.server.stdin is not None
         assert self.server.stdout is not None
-        self.server.stdin.write(json.dumps(words) + "\n")
+        self.server.stdin.write(json.dumps([str(cwd), environment, words]) + "\n")
         self.server.stdin.flush()
         code, text = json.loads(self.server.stdout.readline())
         return Printed(code, text)
@@ -70,17 +67,19 @@ def serve() -> None:
     import instaaug.cli.tta  # noqa: F401
 
     for line in sys.stdin:
-        sys.stdout.write(json.dumps(_forked(json.loads(line))) + "\n")
+        sys.stdout.write(json.dumps(_forked(*json.loads(line))) + "\n")
         sys.stdout.flush()
 
 
-def _forked(words: list[str]) -> tuple[int, str]:
+def _forked(cwd: str, environment: dict[str, str], words: list[str]) -> tuple[int, str]:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reading)
         for stream in (1, 2):
             os.dup2(writing, stream)
+        os.chdir(cwd)
+        os.environ.update(environment)
         os._exit(_called(words))
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
@@ -92,10 +91,15 @@ def _forked(words: list[str]) -> tuple[int, str]:
 def _called(words: list[str]) -> int:
     from instaaug.cli import main
 
-    sys.argv = words
+    is_ours = words[0] == "instaaug"
+    sys.argv = words if is_ours else words[1:]
     code: Any = 1
     try:
-        main()
+        if is_ours:
+            main()
+        else:
+            runpy.run_path(words[1], run_name="__main__")
+            code = 0
     except SystemExit as stop:
         code = stop.code
     except BaseException:  # as the interpreter does it

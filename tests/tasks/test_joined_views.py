@@ -1,8 +1,5 @@
 """Several processes compare views as one would that had the whole batch; real processes."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,29 +8,14 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from instaaug.tasks.joined_views import joined_views
-from tests.support.contrast_worker import compared, inputs, weight
-
-ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 120  # seconds; a deadlock shall fail, not hang
+from tests.support.contrast_worker import compare_own, compared, inputs, weight
+from tests.support.forked import exit_codes
 
 
 def in_processes(folder: Path, counts: list[int]) -> list[dict[str, Tensor]]:
-    listed = ",".join(map(str, counts))
-    meeting_point = str(folder / "meeting_point")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    module = [sys.executable, "-m", "tests.support.contrast_worker"]
     files = [folder / f"{rank}.safetensors" for rank in range(len(counts))]
-    running = [
-        subprocess.Popen(  # noqa: S603
-            [*module, str(rank), listed, meeting_point, str(file)], cwd=ROOT, env=environment
-        )
-        for rank, file in enumerate(files)
-    ]
-    try:
-        assert [process.wait(timeout=PATIENCE) for process in running] == [0] * len(counts)
-    finally:
-        for process in running:
-            process.kill()
+    calls = [(rank, counts, folder / "meeting_point", file) for rank, file in enumerate(files)]
+    assert exit_codes(compare_own, *calls) == [0] * len(counts)
     return [load_file(file) for file in files]
 
 

@@ -102,8 +102,6 @@ class Settings:
                 f"`mean` and `std` must have one number per channel, {self.in_channels} here, or "
                 f"one for all: got {len(mean)} and {len(std)}."
             )
-        if not min(std) > 0:
-            raise ArgumentError(f"`std` must be positive: got {std}.")
 
     def to_config(self) -> dict[str, Any]:
         """All choices as JSON knows them."""

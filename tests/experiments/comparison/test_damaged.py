@@ -1,6 +1,7 @@
 """Files that someone has damaged: a sentence, and no more is lost than what they held."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,24 @@ from tests.support.fleet import Fleet
 BASE = TrainConfig(epochs=3)
 
 
-@pytest.fixture
-def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A comparison of two methods with two seeds."""
-    monkeypatch.setattr("instaaug.experiments.comparison.comparing.SECONDS_BETWEEN", 0.0)
+    folder = tmp_path_factory.mktemp("whole") / "out"
     made = {"instaaug": "1.0", "commit": None, "torch": "2.4"}
-    monkeypatch.setattr("instaaug.experiments.run_directory.environment", lambda: made)
-    compare(BASE, read_contenders("none,random", BASE), [0, 1], tmp_path, start=Fleet())
-    return tmp_path
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("instaaug.experiments.comparison.comparing.SECONDS_BETWEEN", 0.0)
+        patch.setattr("instaaug.experiments.run_directory.environment", lambda: made)
+        compare(BASE, read_contenders("none,random", BASE), [0, 1], folder, start=Fleet())
+    return folder
+
+
+@pytest.fixture
+def out(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it to be damaged."""
+    monkeypatch.setattr("instaaug.experiments.comparison.comparing.SECONDS_BETWEEN", 0.0)
+    shutil.copytree(whole, tmp_path / "out")
+    return tmp_path / "out"
 
 
 NOTE = json.loads(
@@ -92,8 +103,13 @@ def test_seeds_may_be_the_same_for_all(tmp_path: Path) -> None:
     assert state.seeds == {"none": [2, 3]}
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"sentence": 3}', '{"test": 3}', "\x00"])
-@pytest.mark.parametrize("name", ["results.json", "failure.json"])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *(("results.json", text) for text in ("", "[]", "{}", '{"test": 3}')),
+        *(("failure.json", text) for text in ("{", "{}", '{"sentence": 3}', "\x00")),
+    ],
+)
 def test_a_run_with_a_damaged_file_has_failed_and_no_other(
     out: Path, name: str, text: str
 ) -> None:

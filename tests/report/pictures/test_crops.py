@@ -119,7 +119,7 @@ def test_gray_photos_are_drawn_too() -> None:
     assert photo.images[0].get_array().shape == (16, 16, 3)
 
 
-@pytest.mark.parametrize("ending", ["png", "svg", "jpg"])
+@pytest.mark.parametrize("ending", ["png", "svg"])
 def test_figures_are_written_the_same_each_time(ending: str, tmp_path: Path) -> None:
     files = [tmp_path / f"{i}.{ending}" for i in (1, 2)]
     for file in files:

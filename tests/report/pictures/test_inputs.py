@@ -60,8 +60,7 @@ def test_every_factor_has_its_columns(transforms: list[Transform], headings: lis
 @pytest.mark.parametrize(
     ("n", "shape", "transforms"),
     [
-        (1, (16, 16), SIX),
-        (2, (16, 40), SIX),
+        (1, (16, 40), SIX),
         (3, (40, 12), [T.LocalBlur(), *SIX[1:4]]),
         (12, (16, 16), [T.Rotation()]),
     ],
@@ -148,7 +147,7 @@ def test_one_sample_suffices() -> None:
     assert_is_sound(draw_inputs(looked_at(T.Rotation(), images=photos(1), n_samples=1)))
 
 
-@pytest.mark.parametrize("ending", ["png", "svg", "jpg"])
+@pytest.mark.parametrize("ending", ["svg", "jpg"])
 def test_the_figure_is_written_the_same_each_time(ending: str, tmp_path: Path) -> None:
     seen = looked_at(T.Crop(), T.ColorJitter(), images=photos(1))
     files = [tmp_path / f"{i}.{ending}" for i in (1, 2)]
