@@ -8,8 +8,9 @@ distribution (all that can be known without looking), and the accuracy.
 
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from multiprocessing import get_context
 
 import torch
 from jaxtyping import Bool, Float
@@ -21,15 +22,20 @@ from torch.nn import functional as F
 from benchmarks.record import save
 from instaaug import InstaAug
 from instaaug import transforms as T
-from instaaug.networks import SmallCNN
+from instaaug.networks import FeatureNetwork, PreActTrunk, SmallCNN
 
 __all__ = ["main"]
 
-NETWORKS = ("pyramid", "glance")
+NETWORKS: Mapping[str, Callable[[], FeatureNetwork | str]] = {
+    "glance": lambda: "glance",
+    "glance, but at all 64 pixels": lambda: PreActTrunk(channels=(8, 32), strides=(1, 2)),
+    "pyramid": lambda: "pyramid",
+}
 SEEDS = range(5)
 SIDE, GLYPH, CLASSES = 64, 12, 4
 N_TRAIN, N_TEST, STEPS, BATCH = 4000, 1000, 1200, 64
 N_VIEWS = 10
+N_PROCESSES = 2
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,7 @@ def learned(network: str, seed: int) -> Outcome:
     generator = torch.Generator().manual_seed(seed)
     train, test = glyphs(N_TRAIN, generator), glyphs(N_TEST, generator)
     torch.manual_seed(seed)
-    model, aug = SmallCNN(CLASSES), InstaAug(T.Crop(), network=network)
+    model, aug = SmallCNN(CLASSES), InstaAug(T.Crop(), network=NETWORKS[network]())
     optimizer = torch.optim.Adam([*model.parameters(), *aug.parameters()], lr=1e-3)
     started = time.process_time()
     for _ in range(STEPS):
@@ -135,11 +141,11 @@ def show(outcomes: Mapping[str, list[Outcome]]) -> None:
 
 def main() -> None:
     torch.set_num_threads(1)
-    outcomes: dict[str, list[Outcome]] = {network: [] for network in NETWORKS}
-    for seed in SEEDS:
-        for network in NETWORKS:
-            outcomes[network].append(learned(network, seed))
-            print(outcomes[network][-1], flush=True)
-    show(outcomes)
-    runs = [asdict(run) for runs in outcomes.values() for run in runs]
+    pairs = [(network, seed) for network in NETWORKS for seed in SEEDS]
+    with get_context("spawn").Pool(
+        N_PROCESSES, initializer=torch.set_num_threads, initargs=(1,)
+    ) as pool:
+        done = pool.starmap(learned, pairs, chunksize=1)
+    show({network: [run for run in done if run.network == network] for network in NETWORKS})
+    runs = [asdict(run) for run in done]
     save("phi_resolution", {}, findings={"runs": runs}, steps=STEPS, batch=BATCH, side=SIDE)

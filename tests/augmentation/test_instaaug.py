@@ -280,7 +280,7 @@ def test_a_composition_keeps_its_own_normalization() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({}, "learns per input with glance (20,384 parameters), score function with batch"),
+        ({}, "learns per input with glance (14,096 parameters), score function with batch"),
         ({"conditioning": "none"}, "learns one for all, score function with batch baseline"),
         ({"conditioning": "class", "n_classes": 3}, "learns per class"),
         ({"estimator": "exact"}, "exact gradient, λ by the pi rule"),
@@ -291,7 +291,7 @@ def test_a_composition_keeps_its_own_normalization() -> None:
 def test_the_repr_tells_the_story(settings: dict[str, Any], words: str) -> None:
     text = " ".join(repr(InstaAug(SMALL_CROP, **settings)).split())
     count = sum(p.numel() for p in InstaAug(SMALL_CROP).phi.parameters())
-    assert words.replace("20,384", f"{count:,}") in text
+    assert words.replace("14,096", f"{count:,}") in text
 
 
 def test_the_repr_names_every_factor_and_its_range() -> None:

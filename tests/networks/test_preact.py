@@ -36,7 +36,7 @@ def test_a_trunk_returns_a_map_per_stage_finest_first(
 @pytest.mark.parametrize(
     ("name", "channels", "strides"),
     [
-        ("glance", (16, 32), (4, 8)),
+        ("glance", (8, 32), (4, 8)),
         ("pyramid", (8, 16, 32), (2, 4, 8)),
         ("preact_resnet18", (64, 128, 256, 512), (2, 4, 8, 16)),
     ],
@@ -53,7 +53,7 @@ def test_the_registered_networks_are_those_of_the_design(
 @pytest.mark.parametrize("width", [0.01, 0.25, 0.5, 1.5])
 def test_width_multiplies_the_channels(name: str, width: float) -> None:
     network = make_network(name, in_channels=1, width=width)
-    full = {"glance": (16, 32), "pyramid": (8, 16, 32), "preact_resnet18": (64, 128, 256, 512)}[
+    full = {"glance": (8, 32), "pyramid": (8, 16, 32), "preact_resnet18": (64, 128, 256, 512)}[
         name
     ]
     channels = [m.shape[1] for m in network(torch.rand(2, 1, 16, 16))]

@@ -100,7 +100,7 @@ class InstaAug(Augmenter):
         InstaAug(
           crop: 321 boxes (16×16 of 0.375, 8×8 of 0.75, whole), entropy in [2.96, 3.47] of 5.77
               nats, λ = 0.1
-          learns per input with glance (20,417 parameters), score function with batch baseline, λ
+          learns per input with glance (14,129 parameters), score function with batch baseline, λ
           by the pi rule
         )
         >>> batch = aug(torch.rand(2, 3, 64, 64), n_samples=4)

@@ -20,11 +20,11 @@ NETWORKS: Registry[Callable[..., FeatureNetwork]] = Registry("network")
 
 @NETWORKS.register("glance")
 def glance(in_channels: int, *, width: float = 1.0) -> FeatureNetwork:
-    """The default: looks at no more than 32 × 32 pixels; two stages, 16 and 32 channels.
+    """The default: looks at no more than 32 × 32 pixels; two stages, 8 and 32 channels.
 
     Units of its maps, 16 × 16 and 8 × 8, see 11 and 23 of the 32 pixels: the paper's boxes.
     """
-    channels = [max(1, round(c * width)) for c in (16, 32)]
+    channels = [max(1, round(c * width)) for c in (8, 32)]
     return PreActTrunk(in_channels, channels=channels, strides=(1, 2), side=32)
 
 
