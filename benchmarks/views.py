@@ -13,8 +13,8 @@ from instaaug.speed.at_test_time import views_against_passes
 __all__ = ["main"]
 
 BATCHES = {
-    64: {1: 32, 4: 32, 10: 32, 50: 8},
-    224: {1: 8, 4: 8, 10: 8, 50: 4},
+    64: {1: 32, 4: 32, 10: 16, 50: 8},
+    224: {1: 8, 4: 8, 10: 4, 50: 2},
 }
 STEM_STRIDE = {64: 2, 224: 4}
 

@@ -30,7 +30,9 @@ QUESTIONS = {
         "How fast is HSV jitter?", color.main, "a plain rgb→hsv→rgb copies the images 63 times"
     ),
     "warp": Question(
-        "How fast are a crop and a composition?", warp.main, "separable products 0.8 and 1.8"
+        "How fast are a crop and a composition?",
+        warp.main,
+        "a crop by separable matrix products 0.8 and 1.8",
     ),
     "at_test_time": Question(
         "What does test-time augmentation cost?", at_test_time.main, "the authors' code 1.40"
