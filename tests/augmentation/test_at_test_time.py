@@ -337,3 +337,17 @@ def test_an_unknown_selection_is_refused_with_a_suggestion() -> None:
 def test_inputs_are_checked_as_in_training() -> None:
     with pytest.raises(ShapeError, match="`x` must have 3 channels: got 1"):
         predictor()(images(2, channels=1))
+
+
+@pytest.mark.parametrize(("side", "rows"), [(16, 32), (112, 32), (224, 8), (700, 1)])
+def test_chunks_of_large_images_have_fewer_rows(side: int, rows: int) -> None:
+    seen: list[int] = []
+
+    class Model(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            seen.append(len(x))
+            return x.mean(dim=(2, 3))
+
+    InstaAug(T.Crop()).wrap(Model(), 20).eval()(torch.rand(2, 3, side, side))
+    assert max(seen) == rows
+    assert sum(seen) == 40

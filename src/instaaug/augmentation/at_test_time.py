@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Merge", "Select", "TestTimeAugmentation"]
 
-CHUNK_ON_CPU = 32
+ROWS_ON_CPU, PIXELS_ON_CPU = 32, 8 * 224 * 224  # beyond either, a processor's caches overflow
 MODE_DEPENDENT = (nn.BatchNorm1d, nn.BatchNorm2d, nn.SyncBatchNorm, nn.Dropout, nn.Dropout2d)
 
 
@@ -49,8 +49,8 @@ class TestTimeAugmentation(nn.Module):
         select: ``"sample"`` draws; ``"top"`` takes the most probable boxes and evenly spread
             values.
         replace: Whether the same box may be drawn twice.
-        chunk_size: Most rows per call of the model; by default 32 on a processor, everything on
-            an accelerator.
+        chunk_size: Most rows per call of the model; by default 32 on a processor, or fewer of
+            more than 112 pixels a side (8 of 224), everything on an accelerator.
         output: Picks the tensor out of what the model returns. Without it a tensor is taken as it
             is, ``"logits"`` of a dict, ``.logits`` of an object, the first entry of a tuple.
         temperature: Divides the merged output; above 1 for a model that is too certain.
@@ -124,7 +124,7 @@ class TestTimeAugmentation(nn.Module):
         first = None
         if views.first is not None:  # picked before
             first = replace(self.merging, output=None).scores(views.first, len(x))
-        chunk = self.chunk_size or (CHUNK_ON_CPU if x.device.type == "cpu" else n * len(x))
+        chunk = self.chunk_size or self._best_chunk(x, n)
         if self.budget.is_limited:
 
             def scores_of(view: Index, inputs: Index) -> Tensor:
@@ -137,6 +137,12 @@ class TestTimeAugmentation(nn.Module):
         total = self._total(x, views.theta, weight, first=first, chunk=chunk)
         n_views = torch.full((len(x),), n, device=x.device)
         return self.merging.merged(total, weight, n_views), n_views
+
+    def _best_chunk(self, x: Images, n: int) -> int:
+        if x.device.type != "cpu":
+            return n * len(x)
+        height, width = self.augmenter.canonical(x[:1]).shape[-2:]
+        return min(ROWS_ON_CPU, max(1, PIXELS_ON_CPU // (height * width)))
 
     def _warn_of_training(self) -> None:
         layers = (m for m in self.model.modules() if isinstance(m, MODE_DEPENDENT))
