@@ -170,7 +170,7 @@ def test_a_baseline_learns_to_predict_the_loss(baseline: Baseline) -> None:
     losses = torch.tensor([3.0] * 4 + [1.0] * 4)
     heads = list(aug.baseline_heads.parameters())
     optimizer = torch.optim.Adam(heads, lr=0.01)
-    for _ in range(100):
+    for _ in range(300):
         batch = aug(x)
         aug.objective(losses, batch).backward()
         optimizer.step()
