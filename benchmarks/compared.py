@@ -38,7 +38,7 @@ def run_rows(folder: Path, *more: str) -> list[dict[str, Any]]:
 
 def method_rows(folder: Path, *, reference: str) -> list[dict[str, Any]]:
     """Mean, error, difference to the reference and cost of every method, the best first."""
-    from instaaug.experiments.comparison.results import read_comparison
+    from instaaug.compare.results import read_comparison
 
     comparison = read_comparison(folder, reference=reference)
     rows = []

@@ -45,7 +45,7 @@ def train_for_objects() -> None:
 
 def object_rows() -> list[dict[str, Any]]:
     """How well the crops of every run overlap the objects of the test images."""
-    from instaaug.experiments.object_search import search_objects
+    from instaaug.runs.object_search import search_objects
 
     learned = [ROOT / RUNS / "instaaug", ROOT / RUNS / "instaaug-shared", ROOT / OBJECT_RUNS]
     return [

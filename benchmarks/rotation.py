@@ -7,7 +7,7 @@ import torch
 
 from benchmarks.record import save
 from instaaug.data import load_mario_iggy
-from instaaug.experiments.rotation import learn_rotations
+from instaaug.runs.rotation import learn_rotations
 from instaaug.parameterizations import Conditioning
 
 __all__ = ["main"]

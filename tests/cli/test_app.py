@@ -11,7 +11,7 @@ import pytest
 
 from instaaug.cli import main
 from instaaug.errors import InstaAugWarning
-from instaaug.experiments.config import PANELS, TrainConfig
+from instaaug.runs.config import PANELS, TrainConfig
 from tests.support.command_line import CommandLine
 
 

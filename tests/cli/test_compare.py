@@ -16,9 +16,9 @@ from rich.console import Console
 
 from instaaug.cli.compare import _and_written
 from instaaug.cli.standings import shown_standings, standings_table
+from instaaug.compare.standings import Standing
+from instaaug.compare.state import claimed_by_one
 from instaaug.errors import DataError
-from instaaug.experiments.comparison.standings import Standing
-from instaaug.experiments.comparison.state import claimed_by_one
 from instaaug.report.records.run_record import Score
 from tests.support.command_line import QUICK, CommandLine
 from tests.support.picture_folders import plain_folder
@@ -77,7 +77,7 @@ def test_ctrl_c_while_timing_says_how_to_go_on_and_leaves_no_trace(
     def stopped(_: object) -> float:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("instaaug.experiments.comparison.plan.measured_epoch", stopped)
+    monkeypatch.setattr("instaaug.compare.plan.measured_epoch", stopped)
     done = instaaug("compare", "pets", *QUICK, "--methods", "none", "--out", "c")
     assert (done.code, done.err) == (130, "Stopped. The same command goes on.\n")
     assert not (tmp_path / "c").exists()

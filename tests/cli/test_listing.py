@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from instaaug.compare.variants import VARIANTS
 from instaaug.data import DATASETS
-from instaaug.experiments.augmenters import AUGMENTERS
-from instaaug.experiments.comparison.variants import VARIANTS
-from instaaug.experiments.config import PANELS, TrainConfig, setting_help
 from instaaug.networks import MODELS
+from instaaug.runs.augmenters import AUGMENTERS
+from instaaug.runs.config import PANELS, TrainConfig, setting_help
 from instaaug.transforms import TRANSFORMS
 from tests.support.command_line import CommandLine
 

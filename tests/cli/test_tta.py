@@ -19,12 +19,12 @@ from safetensors.torch import load_file
 
 from instaaug.data import LabeledImages
 from instaaug.data.decode import decode_image
-from instaaug.experiments.frozen_config import FrozenConfig
-from instaaug.experiments.frozen_data import image_hashes
-from instaaug.experiments.frozen_fit import fit_frozen
-from instaaug.experiments.frozen_inference import predict_frozen
-from instaaug.experiments.frozen_run import FrozenRun
 from instaaug.frozen import StaticPolicy
+from instaaug.runs.frozen_config import FrozenConfig
+from instaaug.runs.frozen_data import image_hashes
+from instaaug.runs.frozen_fit import fit_frozen
+from instaaug.runs.frozen_inference import predict_frozen
+from instaaug.runs.frozen_run import FrozenRun
 from tests.support.command_line import CommandLine
 from tests.support.forked import exit_codes
 from tests.support.killed import fit_and_die
@@ -52,7 +52,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as printed:
         patch.setenv("INSTAAUG_CACHE", str(folder / "cache"))
         patch.setenv("COLUMNS", "200")
-        patch.setattr("instaaug.experiments.frozen_pictures.N_PHOTOS", 2)
+        patch.setattr("instaaug.runs.frozen_pictures.N_PHOTOS", 2)
         patch.setattr(sys, "argv", ["instaaug", *command])
         with pytest.raises(SystemExit) as stop:
             main()
@@ -64,7 +64,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def undrawn(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One figure of crops is enough."""
-    monkeypatch.setattr("instaaug.experiments.frozen_fit.crops_figure", lambda *_: None)
+    monkeypatch.setattr("instaaug.runs.frozen_fit.crops_figure", lambda *_: None)
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_the_table_is_printed_with_the_classes_and_what_to_do_next(place: Path) 
 def test_a_finished_fit_is_told_again_and_not_repeated(
     instaaug: CommandLine, fit: Path, spots: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("instaaug.experiments.frozen_fit.fit_views", must_not)
+    monkeypatch.setattr("instaaug.runs.frozen_fit.fit_views", must_not)
     done = instaaug("tta", "fit", MODEL, spots, "--out", fit, *QUICK)
     assert done.code == 0, done.err
     assert "On 36 held-out images" in done.out

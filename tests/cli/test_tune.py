@@ -12,12 +12,12 @@ from rich.console import Console
 
 from instaaug.cli.terminal import STOPPED
 from instaaug.cli.tune import run_tune
+from instaaug.compare.state import claimed_by_one
 from instaaug.errors import ArgumentError
-from instaaug.experiments.comparison.state import claimed_by_one
-from instaaug.experiments.config import read_config
-from instaaug.experiments.run_directory import read_yaml
-from instaaug.experiments.tuning.search import tune
 from instaaug.report.theme import MissingPlottingError
+from instaaug.runs.config import read_config
+from instaaug.runs.run_directory import read_yaml
+from instaaug.tune.search import tune
 from tests.support.picture_folders import plain_folder
 
 QUICK = {

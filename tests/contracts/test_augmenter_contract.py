@@ -9,11 +9,11 @@ from torch.nn import functional as F
 
 from instaaug.augmentation import Augmenter, HeldOutLearner
 from instaaug.errors import ArgumentError, ShapeError
-from instaaug.experiments.augmenters import AUGMENTERS, make_augmenter
-from instaaug.experiments.config import Method, TrainConfig
-from instaaug.experiments.config_checks import HELD_OUT_METHODS
-from instaaug.experiments.data_facts import DataFacts
 from instaaug.methods import FastAutoAugment, MixUp, RandAugment
+from instaaug.runs.augmenters import AUGMENTERS, make_augmenter
+from instaaug.runs.config import Method, TrainConfig
+from instaaug.runs.config_checks import HELD_OUT_METHODS
+from instaaug.runs.data_facts import DataFacts
 from instaaug.tasks import BatchLoader, Optimization
 from tests.support.models import images, labels, small_classifier
 from tests.support.tiny_training import EachStep, fit, labeled_halves, parameters_of, supervised

@@ -12,11 +12,11 @@ from typing_extensions import override
 from instaaug import InstaAug
 from instaaug import transforms as T
 from instaaug.augmentation import Augmenter, HeldOutBatch, HeldOutLearner
-from instaaug.experiments.augmenters import AUGMENTERS
 from instaaug.methods import NoAugmentation
 from instaaug.methods.distortions import Distortions
 from instaaug.methods.operations import Operations
 from instaaug.methods.un_mix import UnMix
+from instaaug.runs.augmenters import AUGMENTERS
 from tests.contracts.test_augmenter_contract import MEAN, STD, made
 from tests.support.fake_device import DEVICE, DeviceGenerator, host_never_waits
 from tests.support.models import small_classifier

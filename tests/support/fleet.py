@@ -5,8 +5,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from instaaug.experiments.comparison.child_run import Outcome
-from instaaug.experiments.comparison.state import Failure
+from instaaug.compare.child_run import Outcome
+from instaaug.compare.state import Failure
 
 __all__ = ["FakeRun", "Fleet"]
 

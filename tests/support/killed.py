@@ -11,10 +11,10 @@ from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import Callback
 from typing_extensions import override
 
-from instaaug.experiments.config import TrainConfig
-from instaaug.experiments.frozen_config import FrozenConfig
-from instaaug.experiments.frozen_fit import fit_frozen
-from instaaug.experiments.training import train
+from instaaug.runs.config import TrainConfig
+from instaaug.runs.frozen_config import FrozenConfig
+from instaaug.runs.frozen_fit import fit_frozen
+from instaaug.runs.training import train
 from instaaug.tasks import WholeCheckpointIO
 
 __all__ = ["At", "fit_and_die", "save_and_die", "train_and_die"]

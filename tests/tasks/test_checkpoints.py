@@ -12,9 +12,9 @@ import torch
 from safetensors.torch import load_file
 
 from instaaug.errors import DiskError
-from instaaug.experiments import training
-from instaaug.experiments.config import TrainConfig
-from instaaug.experiments.training import train
+from instaaug.runs import training
+from instaaug.runs.config import TrainConfig
+from instaaug.runs.training import train
 from instaaug.tasks import BatchLoader, Checkpoints, Interrupted, WholeCheckpointIO
 from tests.support.forked import exit_codes
 from tests.support.killed import At, save_and_die, train_and_die

@@ -13,7 +13,7 @@ from instaaug.cli.arguments import Images, OnBadImage, Predictions
 from instaaug.cli.settings import with_settings
 from instaaug.cli.tta_app import tta
 from instaaug.errors import InstaAugError, InstaAugWarning
-from instaaug.experiments.config import TrainConfig
+from instaaug.runs.config import TrainConfig
 
 __all__ = ["app", "main"]
 

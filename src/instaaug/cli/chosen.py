@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from instaaug.experiments.config import TrainConfig, read_config
-from instaaug.experiments.run_directory import read_yaml
+from instaaug.runs.config import TrainConfig, read_config
+from instaaug.runs.run_directory import read_yaml
 
 __all__ = ["chosen_settings", "typed_and_filed"]
 

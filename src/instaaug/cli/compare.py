@@ -14,30 +14,30 @@ from instaaug.cli.chosen import chosen_settings, typed_and_filed
 from instaaug.cli.leaderboard import leaderboard_table
 from instaaug.cli.standings import shown_standings
 from instaaug.cli.terminal import STOPPED, folders, print_words
-from instaaug.errors import ArgumentError, InstaAugError
-from instaaug.experiments.comparison.comparing import (
+from instaaug.compare.comparing import (
     OnChange,
     check_one_process,
     check_runs,
     compare,
     joined_state,
 )
-from instaaug.experiments.comparison.contenders import read_contenders
-from instaaug.experiments.comparison.plan import (
+from instaaug.compare.contenders import read_contenders
+from instaaug.compare.plan import (
     check_reference,
     plan_words,
     with_costs,
     with_epochs,
     with_reference,
 )
-from instaaug.experiments.comparison.results import (
+from instaaug.compare.results import (
     environment_note,
     read_comparison,
     write_page,
     write_tables,
 )
-from instaaug.experiments.comparison.standings import Standing
-from instaaug.experiments.comparison.state import claimed_by_one, read_state, write_state
+from instaaug.compare.standings import Standing
+from instaaug.compare.state import claimed_by_one, read_state, write_state
+from instaaug.errors import ArgumentError, InstaAugError
 from instaaug.tasks import Interrupted
 
 __all__ = ["run_compare"]

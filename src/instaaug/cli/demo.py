@@ -10,10 +10,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from instaaug.data import RotatedSprites, load_mario_iggy
-from instaaug.experiments.rotation import RotationResult, RotationSettings, learn_rotations
 from instaaug.parameterizations import Conditioning
 from instaaug.report.pictures.rotation import ArcPanel, draw_rotation_arcs
 from instaaug.report.theme import figure, save_figure
+from instaaug.runs.rotation import RotationResult, RotationSettings, learn_rotations
 
 __all__ = ["run_demo"]
 

@@ -8,14 +8,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from instaaug.experiments.config import (
+from instaaug.runs.config import (
     PANELS,
     TrainConfig,
     read_config,
     setting_help,
     setting_panel,
 )
-from instaaug.experiments.run_directory import RunDirectory, read_yaml
+from instaaug.runs.run_directory import RunDirectory, read_yaml
 
 __all__ = ["run_list", "run_show"]
 
@@ -94,8 +94,8 @@ def _data() -> dict[str, str]:
 
 
 def _methods() -> dict[str, str]:
-    from instaaug.experiments.augmenters import AUGMENTERS
-    from instaaug.experiments.comparison.variants import VARIANTS
+    from instaaug.compare.variants import VARIANTS
+    from instaaug.runs.augmenters import AUGMENTERS
 
     sentences = {name: _first_sentence(make) for name, make in AUGMENTERS.items()}
     return sentences | {name: f"{v.sentence} (compare)" for name, v in VARIANTS.items()}

@@ -7,10 +7,10 @@ from rich.console import Console
 from rich.table import Table
 
 from instaaug.cli.terminal import print_words, progress_bar
-from instaaug.experiments.object_search import search_objects
 from instaaug.report.objects.findings import COMPARED, PLACES, Findings
 from instaaug.report.objects.overlap import MEASURES
 from instaaug.report.objects.words import gain_words, number
+from instaaug.runs.object_search import search_objects
 
 __all__ = ["objects_table", "run_objects"]
 

@@ -9,8 +9,8 @@ from rich.console import Console
 from instaaug.cli.prediction_files import write_predictions
 from instaaug.cli.scores import print_scores
 from instaaug.cli.terminal import progress_bar
-from instaaug.experiments.inference import predict_files, score_run
 from instaaug.files import write_text
+from instaaug.runs.inference import predict_files, score_run
 
 __all__ = ["run_evaluate", "run_predict"]
 

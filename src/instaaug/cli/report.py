@@ -6,8 +6,8 @@ from pathlib import Path
 from rich.console import Console
 
 from instaaug.cli.terminal import print_words, progress_bar
-from instaaug.experiments.inspecting import inspect_files
-from instaaug.experiments.reporting import write_report
+from instaaug.runs.inspecting import inspect_files
+from instaaug.runs.reporting import write_report
 
 __all__ = ["run_inspect", "run_report"]
 

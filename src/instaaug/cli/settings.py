@@ -10,7 +10,7 @@ from typing import Annotated, Any, Optional, Union, get_args, get_origin
 
 import typer
 
-from instaaug.experiments.settings import setting_help, setting_panel
+from instaaug.runs.settings import setting_help, setting_panel
 
 __all__ = ["with_settings"]
 

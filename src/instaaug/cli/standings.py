@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from instaaug.cli.terminal import print_words
-from instaaug.experiments.comparison.comparing import OnChange
-from instaaug.experiments.comparison.standings import Standing
+from instaaug.compare.comparing import OnChange
+from instaaug.compare.standings import Standing
 from instaaug.report.records.run_record import Score
 
 __all__ = ["shown_standings", "standings_table"]

@@ -12,8 +12,8 @@ from rich.console import Console
 from instaaug.cli.chosen import chosen_settings
 from instaaug.cli.scores import print_scores
 from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar, typed
-from instaaug.experiments.run_directory import RunDirectory
-from instaaug.experiments.training import is_later_process, resume, train
+from instaaug.runs.run_directory import RunDirectory
+from instaaug.runs.training import is_later_process, resume, train
 from instaaug.tasks import Interrupted, RichProgress
 
 __all__ = ["run_resume", "run_train"]

@@ -11,12 +11,12 @@ from rich.table import Table
 from instaaug.cli.prediction_files import write_predictions
 from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar, typed
 from instaaug.errors import ArgumentError
-from instaaug.experiments.frozen_config import FrozenConfig, counts_of
-from instaaug.experiments.frozen_evaluation import EarlyStop, evaluate_frozen
-from instaaug.experiments.frozen_fit import fit_frozen
-from instaaug.experiments.frozen_inference import export_frozen, predict_frozen
-from instaaug.experiments.frozen_run import FrozenRun
-from instaaug.experiments.settings import read_settings
+from instaaug.runs.frozen_config import FrozenConfig, counts_of
+from instaaug.runs.frozen_evaluation import EarlyStop, evaluate_frozen
+from instaaug.runs.frozen_fit import fit_frozen
+from instaaug.runs.frozen_inference import export_frozen, predict_frozen
+from instaaug.runs.frozen_run import FrozenRun
+from instaaug.runs.settings import read_settings
 
 __all__ = ["run_eval", "run_export", "run_fit", "run_predict"]
 

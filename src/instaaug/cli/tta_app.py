@@ -7,7 +7,7 @@ import typer
 
 from instaaug.cli.arguments import Images, OnBadImage, Predictions
 from instaaug.cli.settings import with_settings
-from instaaug.experiments.frozen_config import FrozenConfig
+from instaaug.runs.frozen_config import FrozenConfig
 
 __all__ = ["tta"]
 

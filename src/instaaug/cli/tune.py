@@ -13,17 +13,17 @@ from rich.text import Text
 
 from instaaug.cli.chosen import chosen_settings
 from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar
-from instaaug.experiments.comparison.budget import seconds_of
-from instaaug.experiments.comparison.state import claimed_by_one
-from instaaug.experiments.config import Task, TrainConfig
-from instaaug.experiments.tuning.folder import TuningFolder
-from instaaug.experiments.tuning.search import Tuned, held_out, tune
-from instaaug.experiments.tuning.trial_record import TrialRecord
-from instaaug.experiments.tuning.verdict import in_words
+from instaaug.compare.budget import seconds_of
+from instaaug.compare.state import claimed_by_one
 from instaaug.report.charts.tuning import TunedTrial, draw_tuning
 from instaaug.report.compared.words import one_line, shortened
 from instaaug.report.theme import MissingPlottingError, save_figure
+from instaaug.runs.config import Task, TrainConfig
 from instaaug.tasks import Interrupted
+from instaaug.tune.folder import TuningFolder
+from instaaug.tune.search import Tuned, held_out, tune
+from instaaug.tune.trial_record import TrialRecord
+from instaaug.tune.verdict import in_words
 
 __all__ = ["run_tune"]
 

@@ -1,0 +1,264 @@
+"""Score fitted views beside what people do without learning: what ``instaaug tta eval`` calls."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from instaaug.augmentation.early_stop import Budget
+from instaaug.data import DataSplits, LabeledImages
+from instaaug.errors import ArgumentError, DataError
+from instaaug.runs.class_names import with_classes
+from instaaug.runs.frozen_baselines import Baseline, baselines_named
+from instaaug.runs.frozen_config import FrozenConfig
+from instaaug.runs.frozen_data import load_images, split_by_hash, without_hashes
+from instaaug.runs.frozen_pictures import curve_figure
+from instaaug.runs.frozen_run import FittedViews, FrozenRun
+from instaaug.runs.frozen_scores import (
+    Logits,
+    MethodScore,
+    OnBatch,
+    batch_counter,
+    merged_outputs,
+    score,
+)
+from instaaug.frozen import fit_temperature
+from instaaug.frozen.paired import paired_difference
+from instaaug.report.theme import MissingPlottingError, save_figure
+
+__all__ = ["Comparison", "EarlyStop", "evaluate_frozen", "own_splits"]
+
+OnProgress = Callable[[int, int], None]
+AT_ONCE = 64
+OURS = "learned views"
+
+
+@dataclass(frozen=True)
+class EarlyStop:
+    """When to look no further; one of the two.
+
+    Arguments:
+        certainty: Probability of the top class that is enough.
+        max_views: Views per image, on average over 64 images.
+    """
+
+    certainty: float | None = None
+    max_views: float | None = None
+
+    def __post_init__(self) -> None:
+        Budget(self.certainty, self.max_views)  # raises before anything is predicted
+
+    @property
+    def name(self) -> str:
+        """In words."""
+        if self.certainty is not None:
+            return f"{OURS} until {self.certainty:g} certain"
+        return f"{OURS}, {self.max_views:g} on average"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Learned views against the best of the others that see no more views.
+
+    Arguments:
+        name: Of the learned row.
+        views: How many views it has, on average.
+        best: The best baseline with at most as many.
+        best_views: How many that has.
+        difference: In accuracy.
+        only_learned: Images that only the learned views get right.
+        only_best: Images that only the baseline gets right.
+        p_value: Of McNemar's exact test.
+    """
+
+    name: str
+    views: float
+    best: str
+    best_views: float
+    difference: float
+    only_learned: int
+    only_best: int
+    p_value: float
+
+
+def evaluate_frozen(
+    path: str | Path,
+    *,
+    data: str | None = None,
+    counts: Sequence[int] = (1, 4, 10),
+    baselines: str = "all",
+    stops: Sequence[EarlyStop] = (),
+    calibrate: bool = False,
+    on_decode: OnProgress | None = None,
+    on_progress: OnProgress | None = None,
+) -> dict[str, Any]:
+    """Scores of a fit and of other methods; its folder receives ``eval.json`` and a figure.
+
+    Arguments:
+        path: The folder of the fit.
+        data: Other images, of which those that φ has learned from are left out; by default the
+            images that were held out.
+        counts: Numbers of views.
+        baselines: Names with commas, ``"all"`` or ``"none"``.
+        stops: Rules to stop early, each with the largest number of views as its limit.
+        calibrate: Whether to fit a temperature for every row, on the images of the fit; this asks
+            the model as often again.
+        on_decode: Called with the number of files decoded and of all files.
+        on_progress: Called with the number of images predicted, over all methods, and of all.
+    """
+    run = FrozenRun(path)
+    fitted = run.load()
+    if fitted.config.threads:
+        torch.set_num_threads(fitted.config.threads)
+    others = baselines_named(baselines, fitted)
+    fit, images, n_left_out = _images(run, fitted, data, calibrate, on_decode)
+    total = (1 + len(stops) + len(others)) * len(images)
+    total += 0 if fit is None else len(others) * len(fit)
+    scorer = _Scorer(fitted, images, fit, tuple(counts), batch_counter(on_progress, total))
+    learned = [*scorer.learned(), *(scorer.stopped(stop) for stop in stops)]
+    rows = [row for other in others for row in scorer.method(other)]
+    comparisons = [_compared(row, rows) for row in learned]
+    results = {
+        "data": fitted.config.data if data is None else data,
+        "n": len(images),
+        "n_left_out": n_left_out,
+        "rows": [row.to_dict() for row in [*learned, *rows]],
+        "comparisons": [vars(comparison) for comparison in comparisons],
+    }
+    run.write_json(run.scores_file, results)
+    with suppress(MissingPlottingError):
+        save_figure(curve_figure(learned, rows), run.curve_file)
+    return results
+
+
+@dataclass(frozen=True)
+class _Scorer:
+    """Scores one method after the other on the same images."""
+
+    fitted: FittedViews
+    images: LabeledImages
+    fit: LabeledImages | None
+    counts: tuple[int, ...]
+    on_batch: OnBatch
+
+    def learned(self) -> Iterator[MethodScore]:
+        """Learned views, for every number of them."""
+        aug = self.fitted.aug
+        return self.method(Baseline(OURS, aug, select=aug.select, least=2))
+
+    def method(self, method: Baseline) -> Iterator[MethodScore]:
+        """A method, for every number of views that it can have."""
+        counts = method.counts(self.counts)
+        if not counts:
+            self.on_batch(len(self.images) + (0 if self.fit is None else len(self.fit)))
+            return
+        merged = self._merged(method, self.images, counts)
+        temperatures = self._temperatures(method, counts)
+        for count, logits in merged.items():
+            temperature = temperatures.get(count)
+            yield score(
+                method.name, float(count), logits, self.images.targets, temperature=temperature
+            )
+
+    def stopped(self, stop: EarlyStop) -> MethodScore:
+        """Learned views, and no more of them where the class is clear."""
+        logits, views = self._stopped(stop)
+        temperature = None if self.fit is None else self.fitted.temperature(views)
+        return score(stop.name, views, logits, self.images.targets, temperature=temperature)
+
+    def _temperatures(self, method: Baseline, counts: Sequence[int]) -> dict[int, float]:
+        if self.fit is None:
+            return {}
+        if method.augmenter is self.fitted.aug:
+            return {count: self.fitted.temperature(count) for count in counts}
+        merged = self._merged(method, self.fit, counts)
+        return {count: fit_temperature(merged[count], self.fit.targets) for count in counts}
+
+    def _merged(
+        self, method: Baseline, images: LabeledImages, counts: Sequence[int]
+    ) -> dict[int, Logits]:
+        augmenter = method.augmenter.to(next(self.fitted.aug.parameters()).device)
+        return merged_outputs(
+            augmenter, self.fitted.model, self.fitted.model.pictures(images), counts,
+            select=method.select, seed=self.fitted.config.seed, on_batch=self.on_batch,
+        )  # fmt: skip
+
+    def _stopped(self, stop: EarlyStop) -> tuple[Logits, float]:
+        """Logits, and how many views they took on average."""
+        predict = self.fitted.predictor(
+            max(self.counts), certainty=stop.certainty, max_views=stop.max_views
+        )
+        parts, views = [], []
+        for x, _ in self.fitted.model.pictures(self.images).batches(AT_ONCE):
+            logits, counts = predict(x)
+            parts.append(logits)
+            views.append(counts)
+            self.on_batch(len(x))
+        return torch.cat(parts), float(torch.cat(views).double().mean())
+
+
+def _images(
+    run: FrozenRun,
+    fitted: FittedViews,
+    data: str | None,
+    calibrate: bool,
+    on_decode: OnProgress | None,
+) -> tuple[LabeledImages | None, LabeledImages, int]:
+    """Images to calibrate with, images to score, and how many were left out of these."""
+    splits = None
+    if data is None or calibrate:
+        splits = own_splits(run, fitted, on_decode)
+    fit = splits.train if splits is not None and calibrate else None
+    if data is None:
+        assert splits is not None  # noqa: S101  # loaded above
+        images = splits.test
+        if not len(images):
+            raise ArgumentError(
+                "`data` must be given: the fit held no image out. Name images that φ has not "
+                "learned from."
+            )
+        return fit, images, 0
+    every = _loaded(replace(fitted.config, data=data), fitted, on_decode)
+    images = without_hashes(every, run.read_fit_images())
+    if not len(images):
+        raise DataError(
+            f"`data` must hold images that φ has not learned from: all {len(every)} of {data!r} "
+            "are images of the fit. Name others, or none for those that were held out."
+        )
+    return fit, images, len(every) - len(images)
+
+
+def own_splits(run: FrozenRun, fitted: FittedViews, on_decode: OnProgress | None) -> DataSplits:
+    """The images of the fit and those held out from it; raise if they are others now."""
+    splits = split_by_hash(_loaded(fitted.config, fitted, on_decode), fitted.config)
+    run.check_split(splits.hash)
+    return splits
+
+
+def _loaded(
+    config: FrozenConfig, fitted: FittedViews, on_decode: OnProgress | None
+) -> LabeledImages:
+    facts = fitted.facts
+    images = load_images(
+        config, fitted.source, side=facts.side, channels=facts.channels, on_decode=on_decode
+    )
+    return with_classes(images, facts.classes)
+
+
+def _compared(row: MethodScore, others: Sequence[MethodScore]) -> Comparison:
+    rivals = [other for other in others if other.views <= row.views]
+    best = max(rivals, key=lambda other: other.numbers["accuracy"])
+    found = paired_difference(row.right, best.right)
+    return Comparison(
+        name=row.name,
+        views=row.views,
+        best=best.name,
+        best_views=best.views,
+        difference=found.difference,
+        only_learned=found.only_first,
+        only_best=found.only_second,
+        p_value=found.p_value,
+    )

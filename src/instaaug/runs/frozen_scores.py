@@ -1,0 +1,206 @@
+"""What a frozen model says of several views, merged, and how good that is."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, cycle
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from instaaug.augmentation import Augmenter, InstaAug
+from instaaug.augmentation.merging import Merging
+from instaaug.augmentation.views import Select, Views
+from instaaug.distributions import Joint
+from instaaug.runs.frozen_model import FrozenModel
+from instaaug.frozen import Pictures, ViewTable
+from instaaug.frozen.all_views import can_tabulate, other_choices
+from instaaug.frozen.calibration import calibration_table
+from instaaug.frozen.paired import accuracy_interval
+from instaaug.networks import FrozenFeatures
+from instaaug.networks.model_input import suited_to
+from instaaug.shapes import Images
+
+__all__ = [
+    "Logits",
+    "MethodScore",
+    "OnBatch",
+    "batch_counter",
+    "merged_outputs",
+    "score",
+    "tabulated_outputs",
+]
+
+AT_ONCE = 32
+Logits = Float[Tensor, "images classes"]
+OnBatch = Callable[[int], None]
+"""Called with the number of images that were predicted since the last call."""
+
+
+@dataclass(frozen=True, eq=False)
+class MethodScore:
+    """How good a method is.
+
+    Arguments:
+        name: Of the method.
+        views: Views per image, on average.
+        right: Whether it is right, image by image.
+        numbers: ``accuracy`` with its 95 % interval, ``nll`` and ``ece``, and the last two after
+            the temperature if there is one.
+    """
+
+    name: str
+    views: float
+    right: Bool[Tensor, " images"]
+    numbers: dict[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the single images, ready for JSON."""
+        return {"name": self.name, "views": self.views, "n": len(self.right), **self.numbers}
+
+
+def score(
+    name: str, views: float, logits: Logits, targets: Tensor, *, temperature: float | None = None
+) -> MethodScore:
+    """Score merged logits.
+
+    Arguments:
+        name: Of the method.
+        views: Views per image, on average.
+        logits: Of all images.
+        targets: Their classes.
+        temperature: What divides the logits to make them honest, fitted on other images.
+
+    Example:
+        >>> one = score("a", 1.0, torch.eye(2), torch.tensor([0, 0]), temperature=2.0)
+        >>> one.right, one.numbers["accuracy"]
+        (tensor([ True, False]), 0.5)
+    """
+    right = logits.argmax(dim=1) == targets
+    low, high = accuracy_interval(int(right.sum()), len(right))
+    table = calibration_table(logits, targets, temperature or 1.0)
+    numbers = {"accuracy": float(right.double().mean()), "low": low, "high": high}
+    numbers |= table["before"]
+    if temperature is not None:
+        after = {f"{key}_after": value for key, value in table["after"].items()}
+        numbers |= {"temperature": temperature, **after}
+    return MethodScore(name, views, right, numbers)
+
+
+@torch.no_grad()
+def merged_outputs(
+    augmenter: Augmenter,
+    model: FrozenModel,
+    pictures: Pictures,
+    counts: Sequence[int],
+    *,
+    select: Select = "sample",
+    seed: int = 0,
+    on_batch: OnBatch | None = None,
+) -> dict[int, Logits]:
+    """Mean logits over several numbers of views, from one pass over the largest of them.
+
+    The first of ten views are also the views of a smaller number; but for learned ranges, which
+    spread any number of views evenly, and are passed over once for each number.
+
+    Arguments:
+        augmenter: Makes the views.
+        model: Sees them.
+        pictures: The images.
+        counts: Numbers of views.
+        select: How views are chosen.
+        seed: Decides the draws.
+        on_batch: Called with the number of images in each batch that is done.
+    """
+    nested = not isinstance(augmenter, InstaAug) or can_tabulate(augmenter)
+    groups = [tuple(counts)] if nested else [(count,) for count in counts]
+    merged: dict[int, list[Tensor]] = {count: [] for count in counts}
+    device = next((p.device for p in model.module.parameters()), torch.device("cpu"))
+    generator = torch.Generator(device).manual_seed(seed)
+    for x, _ in pictures.batches(AT_ONCE):
+        x = x.to(device)  # noqa: PLW2901
+        for group in groups:
+            views = augmenter.views(
+                x, max(group), model=model.module, output=model.output, select=select,
+                generator=generator,
+            )  # fmt: skip
+            scores = _scores(augmenter, model, x, views)
+            for count, mean in _running_means(scores, group):
+                merged[count].append(mean.cpu())
+        if on_batch is not None:
+            on_batch(len(x))
+    return {count: torch.cat(parts) for count, parts in merged.items()}
+
+
+@torch.no_grad()
+def tabulated_outputs(
+    aug: InstaAug, table: ViewTable, pictures: Pictures, counts: Sequence[int]
+) -> dict[int, Logits]:
+    """The same for learned views, from what the model has said of all views before.
+
+    Arguments:
+        aug: Chooses the views.
+        table: Outputs for all of them.
+        pictures: The images of the table.
+        counts: Numbers of views; from that of all views on, some are taken again.
+    """
+    merged: dict[int, list[Tensor]] = {count: [] for count in counts}
+    start = 0
+    for x, _ in pictures.batches(AT_ONCE):
+        rows = torch.arange(len(x))
+        index, start = start + rows, start + len(x)
+        logits = other_choices(aug, _distribution(aug, table, x, index)).logits.cpu()
+        order = 1 + logits.argsort(dim=1, descending=True).expand(len(x), -1)
+        columns = chain([torch.zeros_like(rows)], cycle(order.unbind(dim=1)))
+        outputs = table.outputs_of(index)
+        scores = (outputs[rows, column] for column in columns)
+        for count, mean in _running_means(scores, counts):
+            merged[count].append(mean)
+    return {count: torch.cat(parts) for count, parts in merged.items()}
+
+
+def batch_counter(on_progress: Callable[[int, int], None] | None, total: int) -> OnBatch:
+    """From the sizes of batches to the number of images done and of all images."""
+    done = 0
+
+    def on_batch(n: int) -> None:
+        nonlocal done
+        done += n
+        if on_progress is not None:
+            on_progress(min(done, total), total)
+
+    return on_batch
+
+
+def _scores(augmenter: Augmenter, model: FrozenModel, x: Images, views: Views) -> Iterator[Tensor]:
+    """Logits for one view after the other; for the first, what the model has said already."""
+    for k, row in enumerate(views.theta):
+        if k == 0 and views.first is not None:
+            yield Merging().scores(views.first, len(x))
+        else:
+            returned = model.module(suited_to(model.module, augmenter.render(x, row)))
+            yield Merging(output=model.output).scores(returned, len(x))
+
+
+def _running_means(
+    scores: Iterable[Tensor], counts: Sequence[int]
+) -> Iterator[tuple[int, Tensor]]:
+    """The mean over the first ``count`` scores, for every count."""
+    total: Tensor | None = None
+    for k, more in enumerate(scores, start=1):
+        total = more if total is None else total + more
+        if k in counts:
+            yield k, total / k
+        if k == max(counts):
+            return
+
+
+def _distribution(aug: InstaAug, table: ViewTable, x: Images, index: Tensor) -> Joint:
+    """p(θ|x), from what the model saw if φ reads that."""
+    device = next(aug.parameters()).device
+    network = aug.phi.network
+    if isinstance(network, FrozenFeatures):
+        maps = network.maps(table.seen_of(index).to(device))
+        return aug.phi.decode(maps, None, len(x))
+    return aug.distribution(x.to(device))

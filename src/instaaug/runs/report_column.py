@@ -1,0 +1,29 @@
+"""One run in a report: what is on disk of it, and what was seen with it."""
+
+from dataclasses import dataclass
+
+from instaaug.data import LabeledImages
+from instaaug.runs.subjects import Subject
+from instaaug.report.page.observations import Observations
+from instaaug.report.records.run_record import RunRecord
+
+__all__ = ["Column"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A run in a report.
+
+    Arguments:
+        name: Short, and unlike that of any other run in the report.
+        subject: Its model and augmenter.
+        record: Its files.
+        images: The inputs of the report as the run takes them.
+        seen: What it makes of them.
+    """
+
+    name: str
+    subject: Subject
+    record: RunRecord
+    images: LabeledImages
+    seen: Observations

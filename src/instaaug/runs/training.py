@@ -1,0 +1,309 @@
+"""Train, go on with a run, evaluate: what the command line and a script call."""
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.pytorch import Trainer, seed_everything
+from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.loggers import TensorBoardLogger
+from torch import Tensor
+
+from instaaug.data import DataSplits, LabeledImages, load_data
+from instaaug.data.splits import split
+from instaaug.errors import ArgumentError
+from instaaug.runs.build import build_task
+from instaaug.runs.config import TrainConfig
+from instaaug.runs.config_checks import HELD_OUT_METHODS
+from instaaug.runs.data_facts import DataFacts
+from instaaug.runs.lightning_manners import interrupts_passed_on, quiet_lightning
+from instaaug.runs.policy_search import check_search, prepared_policy
+from instaaug.runs.representing import fit_representations, score_representations
+from instaaug.runs.run_directory import RunDirectory
+from instaaug.methods import FastAutoAugment
+from instaaug.networks.compiling import compile_training
+from instaaug.tasks import (
+    AugmentedTask,
+    BatchLoader,
+    Checkpoints,
+    ContrastiveTask,
+    MetricsTable,
+    SamplePictures,
+    WholeCheckpointIO,
+    evaluate,
+    learned_numbers,
+    make_predictor,
+)
+from instaaug.tasks.watching import sample_sheet
+
+__all__ = ["evaluate_task", "is_later_process", "load_splits", "resume", "train"]
+
+N_SHOWN = 8
+N_SAMPLES = 7
+MOST_LOOKED_AT = 2000
+OnProgress = Callable[[int, int], None]
+
+
+def train(
+    config: TrainConfig,
+    out: str | Path,
+    *,
+    callbacks: list[Callback] | None = None,
+    on_decode: OnProgress | None = None,
+    on_search: OnProgress | None = None,
+) -> dict[str, Any]:
+    """Train from the beginning; the folder ``out`` receives everything. Returns the results.
+
+    Arguments:
+        config: Every setting.
+        out: A folder that does not hold a run yet.
+        callbacks: More callbacks of Lightning, such as a progress bar.
+        on_decode: Called with the number of files decoded and of all files.
+        on_search: Called with the number of policies tried and of all, by a method that searches
+            before it trains.
+    """
+    run, config = RunDirectory(out), config.located()
+    if run.path.resolve().is_relative_to(config.data):
+        raise ArgumentError(
+            f"`out` must lie outside of the images: got {str(out)!r} within {config.data!r}."
+        )
+    is_first = not is_later_process()
+    if is_first:
+        run.start(config)
+    try:
+        ready = _prepare(run, config, callbacks or [], on_decode)
+    except Exception:  # a slip in the settings shall not take the folder
+        if is_first:
+            run.withdraw()
+        raise
+    return _fit(run, config, ready, on_search)
+
+
+def resume(
+    out: str | Path,
+    *,
+    callbacks: list[Callback] | None = None,
+    on_decode: OnProgress | None = None,
+    on_search: OnProgress | None = None,
+) -> dict[str, Any]:
+    """Go on with an interrupted run from its last checkpoint, or from the start if it has none."""
+    run = RunDirectory(out)
+    config = run.read_config()
+    return _fit(run, config, _prepare(run, config, callbacks or [], on_decode), on_search)
+
+
+def load_splits(config: TrainConfig, on_decode: OnProgress | None = None) -> DataSplits:
+    """The images that the settings ask for, split."""
+    splits = load_data(
+        config.data,
+        root=config.root,
+        task=config.target_kind(),
+        path_column=config.path_column,
+        target_column=config.target_column,
+        size=config.image_size,
+        channels=config.channels,
+        test_fraction=config.test_fraction,
+        validation_fraction=config.validation_fraction,
+        split=config.split,
+        lights=config.lights,
+        seed=config.seed,
+        needs_labels=config.task != "contrastive",
+        on_bad_image=config.on_bad_image,
+        cache_dir=config.cache_dir,
+        on_progress=on_decode,
+    )
+    if config.train_fraction == 1:
+        return splits
+    unused = 1 - config.train_fraction
+    parts = split(splits.train, test_fraction=unused, seed=config.seed, by=config.split)
+    return replace(splits, train=parts.train)
+
+
+def evaluate_task(
+    task: AugmentedTask, data: LabeledImages, config: TrainConfig, *, n_samples: int | None = None
+) -> dict[str, Any]:
+    """Scores without and with test-time augmentation, and what φ learned."""
+    if n_samples is None:
+        n_samples = config.test_samples if task.augmenter.averages_views else 0
+    if isinstance(task, ContrastiveTask):
+        results = score_representations(task, data, config, n_samples=n_samples)
+    else:
+        results = _score_predictions(task, data, config, n_samples=n_samples)
+    looked_at = data.subset(_spread(len(data), MOST_LOOKED_AT))  # from all classes
+    if learned := learned_numbers(task, BatchLoader(looked_at, config.batch_size)):
+        results["learned"] = learned
+    return results
+
+
+def _score_predictions(
+    task: AugmentedTask, data: LabeledImages, config: TrainConfig, *, n_samples: int
+) -> dict[str, Any]:
+    batches = BatchLoader(data, config.batch_size)
+    tally = task.make_tally()
+    plain = evaluate(make_predictor(task), batches, tally)
+    results: dict[str, Any] = {"plain": plain}
+    if n_samples and config.method != "none":
+        predict = make_predictor(
+            task, n_samples=n_samples, merge=config.merge, select=config.select, seed=config.seed
+        )
+        scores = evaluate(predict, BatchLoader(data, config.batch_size), tally)
+        results["augmented"] = {**scores, "n_samples": n_samples}
+    return results
+
+
+class _Ready(NamedTuple):
+    """All that training needs; without the images that are held out."""
+
+    splits: DataSplits
+    facts: DataFacts
+    task: AugmentedTask
+    trainer: Trainer
+
+
+def _prepare(
+    run: RunDirectory,
+    config: TrainConfig,
+    callbacks: list[Callback],
+    on_decode: OnProgress | None,
+) -> _Ready:
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    splits = load_splits(config, on_decode)
+    if not len(splits.test):
+        raise ArgumentError(
+            "`test_fraction` must be above 0 where the data have no test set of their own: got "
+            f"{config.test_fraction}. Hold out a fifth, 0.2, for the result."
+        )
+    facts = DataFacts.of(splits)
+    held_out = None
+    if config.method in HELD_OUT_METHODS:
+        parts = split(
+            splits.train, test_fraction=config.search_fraction, seed=config.seed, by=config.split
+        )
+        splits, held_out = replace(splits, train=parts.train), parts.test
+    task = build_task(config, facts, held_out=held_out)
+    if isinstance(task.augmenter, FastAutoAugment):
+        check_search(task.augmenter)
+    if config.compile:
+        compile_training(task.model)
+    with quiet_lightning(), _refusals_explained():
+        trainer = _make_trainer(run, config, splits, callbacks)
+    return _Ready(splits, facts, task, trainer)
+
+
+def _fit(
+    run: RunDirectory, config: TrainConfig, ready: _Ready, on_search: OnProgress | None
+) -> dict[str, Any]:
+    splits, facts, task, trainer = ready
+    if not is_later_process():
+        run.write_facts(facts)
+    started = time.monotonic()
+    with quiet_lightning():
+        if isinstance(task.augmenter, FastAutoAugment) and _checkpoint(run) is None:
+            prepared_policy(run.path, config, splits, facts, task.augmenter, on_trial=on_search)
+        # torch 2.13 asks for gradients that are not there when it compiles, and warns of itself
+        warnings.filterwarnings("ignore", message=r"The \.grad attribute of a Tensor")
+        seed_everything(config.seed + trainer.global_rank, verbose=False)
+        with interrupts_passed_on():
+            trainer.fit(task, **_loaders(splits, config, trainer), ckpt_path=_checkpoint(run))
+    if not trainer.is_global_zero:
+        return {}
+    run.write_weights(task)
+    if isinstance(task, ContrastiveTask):
+        fit_representations(task.to(trainer.strategy.root_device), splits.train, config, run.path)
+    parts = [part for part in (splits.train, splits.validation, splits.test) if part is not None]
+    results = {
+        "data": config.data,
+        "method": config.method,
+        "seed": config.seed,
+        "n_train": len(splits.train),
+        "n_test": len(splits.test),
+        "skipped": list(dict.fromkeys(line for part in parts for line in part.skipped)),
+        "split_hash": facts.split_hash,
+        "steps": task.n_steps,
+        "test": evaluate_task(task.to(trainer.strategy.root_device), splits.test, config),
+    }
+    run.write_picture(sample_sheet(task, shown_images(splits.test), N_SAMPLES))
+    run.write_results(results)
+    run.write_results({"seconds": time.monotonic() - started}, name="timing.json")
+    return results
+
+
+def shown_images(data: LabeledImages) -> Tensor:
+    """A few images from all over a set, for pictures."""
+    return data.__getitems__(_spread(len(data), N_SHOWN))[0]
+
+
+def _spread(n: int, most: int) -> list[int]:
+    """At most ``most`` of the first ``n`` numbers, evenly spaced."""
+    return [int(i) for i in np.linspace(0, n - 1, min(most, n)).round()]
+
+
+def _make_trainer(
+    run: RunDirectory, config: TrainConfig, splits: DataSplits, callbacks: list[Callback]
+) -> Trainer:
+    several = config.devices * config.nodes > 1  # φ rests in some epochs: parameters are unused
+    return Trainer(
+        accelerator=config.accelerator,
+        devices=config.devices,
+        num_nodes=config.nodes,
+        strategy="ddp_find_unused_parameters_true" if several else "auto",
+        precision=config.precision,  # type: ignore[arg-type]
+        max_epochs=config.epochs,
+        logger=TensorBoardLogger(run.path, name="", version="tensorboard"),
+        log_every_n_steps=config.log_every,
+        num_sanity_val_steps=0,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        use_distributed_sampler=False,  # the loader deals out the images itself
+        default_root_dir=run.path,
+        plugins=[WholeCheckpointIO()],
+        callbacks=[
+            MetricsTable(run.metrics),
+            SamplePictures(shown_images(splits.test), n_samples=N_SAMPLES),
+            *callbacks,
+            Checkpoints(run.checkpoint, minutes=config.checkpoint_minutes),
+        ],
+    )
+
+
+@contextmanager
+def _refusals_explained() -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, RuntimeError, MisconfigurationException) as error:
+        words = " ".join(str(error).split())
+        raise ArgumentError(
+            "`accelerator`, `devices`, `strategy` and `precision` must suit this machine. "
+            f"Lightning says: {words}"
+        ) from error
+
+
+def _loaders(splits: DataSplits, config: TrainConfig, trainer: Trainer) -> dict[str, Any]:
+    place = {"rank": trainer.global_rank, "world": trainer.world_size}
+    loaders: dict[str, Any] = {
+        "train_dataloaders": BatchLoader(
+            splits.train, config.batch_size, seed=config.seed, **place
+        )
+    }
+    if splits.validation is not None:
+        loaders["val_dataloaders"] = BatchLoader(splits.validation, config.batch_size, **place)
+    return loaders
+
+
+def _checkpoint(run: RunDirectory) -> Path | None:
+    return run.checkpoint if run.checkpoint.is_file() else None
+
+
+def is_later_process() -> bool:
+    """Whether another process of the same run has begun before this one."""
+    names = ("RANK", "LOCAL_RANK", "NODE_RANK", "SLURM_PROCID")
+    return any(int(os.environ.get(name) or 0) > 0 for name in names)

@@ -1,0 +1,165 @@
+"""Contrastive runs from beginning to end, on a handful of sprites and on files without classes."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file, save_file
+
+from instaaug.errors import ArgumentError, UnknownNameError, WeightsFileError
+from instaaug.runs.config import TrainConfig
+from instaaug.runs.contrastive_options import read_contrast
+from instaaug.runs.inference import predict_files, score_run
+from instaaug.runs.run_directory import RunDirectory
+from instaaug.runs.training import load_splits, resume, train
+from instaaug.tasks import ContrastiveTask, make_predictor
+from tests.runs.conftest import N_TEST, few_sprites
+from tests.runs.test_training import Stop, rows, same_weights
+from tests.support.picture_folders import noise, plain_folder
+
+SMALL = TrainConfig(
+    task="contrastive", epochs=2, batch_size=16, image_size=16, test_samples=3, accelerator="cpu",
+    width=0.25, contrast="hidden=8, n_projected=4",
+)  # fmt: skip
+CROPS = replace(SMALL, transforms="crop", grid="0.5x3,1x1")
+SCORES = {"top1", "nll", "ece", "n", "knn", "probe_decay", "probe_validation"}
+METHODS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "random_resized_crop": {"options": "smallest=0.3"},
+    "instaaug": {"transforms": "crop", "grid": "0.5x3,1x1"},
+    "unmix": {},
+    "viewmaker": {"options": "width=0.1"},
+    "randaugment": {},
+}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nothing has happened to."""
+    out = tmp_path_factory.mktemp("contrastive") / "whole"
+    with pytest.MonkeyPatch.context() as patch:
+        few_sprites(patch)
+        train(CROPS, out)
+    return out
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_trains_and_its_features_are_probed(method: Any, tmp_path: Path) -> None:
+    config = replace(SMALL, epochs=1, method=method, **METHODS[method])
+    results = train(config, tmp_path / "run")
+    averages = method not in ("none", "randaugment")
+    learned = {"learned"} if method == "instaaug" else set()
+    augmented = {"augmented"} if averages else set()
+    assert set(results["test"]) == {"views", "plain"} | augmented | learned
+    assert set(results["test"]["plain"]) == SCORES
+    assert results["test"]["plain"]["n"] == N_TEST
+    assert results["test"]["views"]["n"] == 2 * N_TEST
+    if averages:
+        assert results["test"]["augmented"]["n_samples"] == 3
+    assert score_run(tmp_path / "run") == results["test"]  # from the files alone
+
+
+def test_an_interrupted_run_ends_as_if_it_had_not_been(whole: Path, tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="The plug was pulled"):
+        train(CROPS, tmp_path / "halves", callbacks=[Stop()])
+    resume(tmp_path / "halves")
+    results = [(run / "results.json").read_bytes() for run in (whole, tmp_path / "halves")]
+    assert results[0] == results[1]
+    assert same_weights(whole, tmp_path / "halves")
+    assert rows(whole) == rows(tmp_path / "halves")
+
+
+def test_averaged_features_are_what_predictions_come_from(whole: Path) -> None:
+    """Logits of a linear probe, averaged over views, are the logits of averaged features."""
+    task = RunDirectory(whole).load_task()
+    assert isinstance(task, ContrastiveTask)
+    x = load_splits(CROPS).test.__getitems__(range(8))[0]
+    encode = make_predictor(task, n_samples=3, model=task.model.encoder)
+    logits = task.representations["augmented"].probe(encode(x))
+    torch.testing.assert_close(make_predictor(task, n_samples=3)(x), logits)
+
+
+def test_files_are_predicted_by_the_probe(tmp_path: Path) -> None:
+    folder = plain_folder(tmp_path / "pictures")
+    config = replace(CROPS, data=str(folder), epochs=4)
+    results = train(config, tmp_path / "run")
+    assert results["test"]["augmented"]["top1"] == 1.0  # they differ in brightness
+    predicted = list(predict_files(tmp_path / "run", [folder / "dog"]))
+    right = [row["label"] == "dog" for row in predicted]
+    assert sum(right) > 0.8 * len(right)
+
+
+def test_a_folder_without_classes_is_enough(tmp_path: Path) -> None:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for number in range(40):
+        Image.fromarray(noise(50 + 3 * number, number)).save(folder / f"{number}.png")
+    results = train(replace(CROPS, data=str(folder), epochs=1), tmp_path / "run")
+    assert set(results["test"]) == {"views", "learned"}
+    assert not (tmp_path / "run" / "probe.safetensors").exists()
+    assert score_run(tmp_path / "run") == results["test"]
+    with pytest.raises(ArgumentError, match="Nothing has learned classes yet"):
+        list(predict_files(tmp_path / "run", [folder]))
+
+
+def test_a_damaged_probe_is_named(whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole, tmp_path / "run")
+    path = tmp_path / "run" / "probe.safetensors"
+    tensors = load_file(path)
+    save_file({k: v for k, v in tensors.items() if k != "plain.probe.weight"}, path)
+    with pytest.raises(WeightsFileError, match=r"probe\.safetensors' is not as the run wrote it"):
+        RunDirectory(tmp_path / "run").load_task()
+    path.write_bytes(b"nothing")
+    with pytest.raises(WeightsFileError, match=r"probe\.safetensors' is not as the run wrote it"):
+        RunDirectory(tmp_path / "run").load_task()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"method": "mixup"}, "`method` must do without labels"),
+        ({"method": "adaaug"}, "`method` must do without labels"),
+        ({"conditioning": "class"}, "`conditioning` must do without labels"),
+        ({"n_samples": 2}, "two samples of each image"),
+        ({"phi_step": "separate"}, "two samples of each image"),
+        ({"task": "classification", "method": "unmix"}, "mixes views of contrastive learning"),
+        ({"drops": "soon"}, "`drops` must be shares"),
+    ],
+)
+def test_what_cannot_be_is_refused_at_the_door(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ArgumentError, match=words):
+        replace(SMALL, **settings)
+
+
+def test_options_of_contrastive_learning_are_read() -> None:
+    assert read_contrast("temperature=0.1, hidden=32").hidden == 32
+    assert read_contrast("").temperature == 0.5
+    with pytest.raises(UnknownNameError, match="degrees"):
+        read_contrast("degrees=0.1")
+
+
+def test_options_reach_the_task(tmp_path: Path) -> None:
+    config = replace(SMALL, epochs=1, contrast="temperature=0.07, hidden=5, n_projected=3, gray=1")
+    train(config, tmp_path / "run")
+    task = RunDirectory(tmp_path / "run").load_task()
+    assert isinstance(task, ContrastiveTask)
+    assert task.temperature == 0.07
+    assert task.distortions.probabilities["gray"] == 1.0
+    weight = load_file(tmp_path / "run" / "model.safetensors")["projection.3.weight"]
+    assert tuple(weight.shape) == (3, 5)
+
+
+def test_the_rate_drops_in_steps(tmp_path: Path) -> None:
+    config = replace(
+        SMALL, epochs=10, method="none", schedule="steps", drops="0.5,0.8", drop_factor=0.1,
+        learning_rate=1e-3, warmup_steps=3,
+    )  # fmt: skip
+    train(config, tmp_path / "run")
+    rates = [float(row["learning_rate"]) for row in rows(tmp_path / "run")]
+    assert rates[0] == pytest.approx(1e-3)
+    assert rates[4] == pytest.approx(1e-4)  # what the next step has
+    assert rates[8] == pytest.approx(1e-5)

@@ -1,0 +1,306 @@
+"""The files of a run: complete, readable again, and harmless whatever somebody put into them."""
+
+import csv
+import json
+import pickle
+import shutil
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+import yaml
+from lightning.pytorch import Callback, LightningModule, Trainer
+from PIL import Image
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from typing_extensions import override
+
+from instaaug.errors import ArgumentError, DataError, InstaAugError, WeightsFileError
+from instaaug.runs.config import TrainConfig
+from instaaug.runs.data_facts import DataFacts
+from instaaug.runs.run_directory import RunDirectory, read_yaml
+from instaaug.runs.training import resume, train
+from instaaug.tasks import AugmentedTask, make_predictor
+from tests.runs.conftest import few_sprites
+
+CONFIG = TrainConfig(
+    epochs=1, batch_size=16, image_size=16, test_samples=2, transforms="crop", accelerator="cpu"
+)
+FACTS = DataFacts(16, 3, ("a", "b"), 2, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2), "0123456789abcdef")
+
+
+class Finished(NamedTuple):
+    run: RunDirectory
+    task: AugmentedTask
+    results: dict[str, Any]
+
+
+class Catch(Callback):
+    """Holds on to the task that is trained."""
+
+    task: AugmentedTask
+
+    @override
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        assert isinstance(pl_module, AugmentedTask)
+        self.task = pl_module
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    out, catch = tmp_path_factory.mktemp("runs") / "a run", Catch()
+    with pytest.MonkeyPatch.context() as patch:
+        few_sprites(patch)
+        patch.setattr("sys.argv", ["/secret/bin/instaaug", "train", "--epochs", "1"])
+        results = train(CONFIG, out, callbacks=[catch])
+    return Finished(RunDirectory(out), catch.task, results)
+
+
+@pytest.fixture
+def run(finished: Finished, tmp_path: Path) -> RunDirectory:
+    """A copy that a test may spoil."""
+    shutil.copytree(finished.run.path, tmp_path / "copy")
+    return RunDirectory(tmp_path / "copy")
+
+
+def images() -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randint(0, 256, (5, 3, 16, 16), generator=generator, dtype=torch.uint8)
+
+
+# What a run writes
+
+
+def test_a_finished_run_has_all_its_files_and_none_half_written(finished: Finished) -> None:
+    assert {path.name for path in finished.run.path.iterdir()} == {
+        *("config.yaml", "data.json", "environment.json", "last.ckpt", "metrics.csv"),
+        *("model.safetensors", "aug.safetensors", "results.json", "samples.png", "timing.json"),
+        "tensorboard",
+    }
+
+
+def test_the_files_say_what_was_returned(finished: Finished) -> None:
+    run = finished.run
+    assert run.read_config() == CONFIG
+    assert json.loads(run.results_file.read_text()) == finished.results
+    assert run.read_facts().split_hash == finished.results["split_hash"]
+    assert json.loads((run.path / "timing.json").read_text())["seconds"] > 0
+    with run.metrics.open() as file:
+        (row,) = csv.DictReader(file)
+    assert int(row["step"]) == finished.results["steps"] == 3  # 43 images in batches of 16
+    with Image.open(run.path / "samples.png") as picture:
+        assert min(picture.size) >= 8 * 2 * 16  # eight rows of 16 pixels, enlarged to be seen
+
+
+def test_the_environment_knows_versions_and_the_command_but_no_place(finished: Finished) -> None:
+    environment = json.loads((finished.run.path / "environment.json").read_text())
+    assert environment["command"] == "instaaug train --epochs 1"
+    assert environment["torch"] == torch.__version__
+    text = json.dumps(environment)
+    assert "/" not in text
+    assert "\\" not in text
+
+
+@pytest.mark.parametrize("n_samples", [0, 3])
+def test_a_loaded_task_gives_the_outputs_of_the_trained_one(
+    finished: Finished, n_samples: int
+) -> None:
+    loaded = finished.run.load_task()
+    assert not loaded.training
+    before, after = (make_predictor(t, n_samples=n_samples) for t in (finished.task, loaded))
+    assert torch.equal(before(images()), after(images()))
+
+
+# Beginning
+
+
+def test_a_folder_that_holds_a_run_is_refused_and_left_as_it_is(run: RunDirectory) -> None:
+    before = run.config_file.read_bytes()
+    with pytest.raises(ArgumentError, match=r"'.*copy' holds a run\. Go on with it by `instaaug"):
+        train(replace(CONFIG, seed=1), run.path)
+    assert run.config_file.read_bytes() == before
+    assert run.model_file.is_file()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"data": "spirits"}, r"no data set, folder or file called 'spirits'\. .*'sprites'"),
+        ({"data": "no/such/folder"}, "There is no folder or file 'no/such/folder'"),
+        ({"model": "resnet"}, "There is no model called 'resnet'"),
+        ({"transforms": "rotate"}, "There is no transform called 'rotate'"),
+        ({"precision": "7-bit"}, "`precision` must suit this machine. Lightning says: Precision"),
+        ({"accelerator": "abacus"}, "must suit this machine. Lightning says: .*'abacus'"),
+    ],
+)
+def test_a_run_that_cannot_begin_does_not_take_the_folder(
+    tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises((InstaAugError, FileNotFoundError), match=words):
+        train(replace(CONFIG, **changes), tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_was_in_the_folder_before_stays(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(InstaAugError, match="no model called"):
+        train(replace(CONFIG, model="resnet"), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_facts_may_be_written_again_but_not_others(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    run.write_facts(FACTS)
+    run.write_facts(FACTS)
+    with pytest.raises(ArgumentError, match="had the hash 0123456789abcdef, now it has other"):
+        run.write_facts(replace(FACTS, split_hash="other"))
+    assert run.read_facts() == FACTS
+
+
+def test_a_run_goes_on_with_its_own_images_only(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("instaaug.data.named.turned_sprites.N_TRAIN", 40)
+    with pytest.raises(ArgumentError, match="`data` must be the same as when the run began"):
+        resume(run.path)
+
+
+# Files that somebody spoiled
+
+
+def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"no run in '.*': it has no config.yaml"):
+        RunDirectory(tmp_path).read_config()
+
+
+def test_a_run_without_weights_has_not_finished(run: RunDirectory) -> None:
+    run.model_file.unlink()
+    with pytest.raises(FileNotFoundError, match=r"has not finished: .* `instaaug resume .*copy`"):
+        run.load_task()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "data: !!python/object/apply:os.system ['touch hacked']",
+        "!!python/object/apply:os.system ['touch hacked']: 1",
+        "data: !!python/name:os.system",
+        "data: !!python/object/new:pathlib.Path [hacked]",
+    ],
+)
+def test_settings_that_name_code_are_refused_and_nothing_runs(
+    run: RunDirectory, tmp_path: Path, text: str
+) -> None:
+    run.config_file.write_text(text)
+    with pytest.raises(ArgumentError, match=r"`config` must be YAML: .* could not determine a"):
+        run.load_task()
+    assert not (tmp_path / "hacked").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"a: [1", "`config` must be YAML: .* is not: "),
+        (b"\xff\xfe", "`config` must be YAML: .* is not: "),
+        (b"- epochs", "`config` must be lines of `setting: value`: .* holds list"),
+        (b"epochs", "`config` must be lines of `setting: value`: .* holds str"),
+        (b"epochs: -3", r"`epochs` must be at least 1: got -3\. \(in .*config\.yaml\)"),
+        (b"epochs: " + b"[" * 60_000, "`config` must be YAML: .* aliases or is deep"),
+        (b"a: &a 1\nb: *a", "`config` must be YAML: .* aliases or is deep"),
+        (b"#" * 100_000, "`config` must be YAML: .* has 100,000 characters"),
+        (b"3: 3", r"no setting in .*config\.yaml called '3'"),
+    ],
+)
+def test_settings_that_cannot_be_read_are_refused(
+    tmp_path: Path, content: bytes, words: str
+) -> None:
+    run = RunDirectory(tmp_path)
+    run.config_file.write_bytes(content)
+    with pytest.raises(InstaAugError, match=words):
+        run.read_config()
+
+
+def test_an_empty_file_means_the_defaults(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("# nothing yet\n")
+    assert read_yaml(tmp_path / "config.yaml") == {}
+    assert RunDirectory(tmp_path).read_config() == TrainConfig()
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "[]", "{}", "3", json.dumps({**asdict(FACTS), "n_targets": "2"})]
+)
+def test_facts_that_were_spoiled_are_refused(run: RunDirectory, content: str) -> None:
+    run.facts_file.write_text(content)
+    with pytest.raises(DataError, match=r"data\.json' must be as the run wrote it: "):
+        run.load_task()
+
+
+def test_a_hostile_run_cannot_call_a_function_with_words_of_its_own(
+    run: RunDirectory, tmp_path: Path
+) -> None:
+    settings = {**CONFIG.to_dict(), "model": "os:system"}
+    run.config_file.write_text(yaml.safe_dump(settings))
+    facts = json.loads(run.facts_file.read_text())
+    run.facts_file.write_text(json.dumps({**facts, "n_targets": "touch hacked"}))
+    with pytest.raises(DataError, match="its n_targets is of another type"):
+        run.load_task()
+    assert not (tmp_path / "hacked").exists()
+
+
+class Bomb:
+    """Touches a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+FILES = pytest.mark.parametrize("name", ["model.safetensors", "aug.safetensors"])
+
+
+@FILES
+def test_a_pickle_instead_of_weights_is_refused_and_not_unpacked(
+    run: RunDirectory, tmp_path: Path, name: str
+) -> None:
+    (run.path / name).write_bytes(pickle.dumps(Bomb(tmp_path / "hacked")))
+    with pytest.raises(WeightsFileError, match=rf"{name}' does not fit the settings of its run"):
+        run.load_task()
+    assert not (tmp_path / "hacked").exists()
+
+
+@FILES
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 0.999])
+def test_truncated_weights_are_refused(run: RunDirectory, name: str, share: float) -> None:
+    content = (run.path / name).read_bytes()
+    (run.path / name).write_bytes(content[: int(share * len(content))])
+    with pytest.raises(WeightsFileError, match=rf"{name}' does not fit the settings of its run"):
+        run.load_task()
+
+
+@FILES
+def test_weights_of_other_shapes_are_refused(run: RunDirectory, name: str) -> None:
+    tensors = load_file(run.path / name)
+    save_file({key: torch.zeros(*t.shape, 2) for key, t in tensors.items()}, run.path / name)
+    with pytest.raises(WeightsFileError, match="size mismatch"):
+        run.load_task()
+
+
+@FILES
+def test_weights_that_lack_a_tensor_are_refused(run: RunDirectory, name: str) -> None:
+    tensors = load_file(run.path / name)
+    tensors.pop(min(tensors))
+    save_file(tensors, run.path / name)
+    with pytest.raises(WeightsFileError, match="Missing key"):
+        run.load_task()
+
+
+def test_a_checkpoint_with_code_in_it_is_not_unpacked(run: RunDirectory, tmp_path: Path) -> None:
+    run.results_file.unlink()
+    torch.save({"state_dict": Bomb(tmp_path / "hacked")}, run.checkpoint)
+    with pytest.raises(Exception, match=r"(?i)weights.only|checkpoint"):
+        resume(run.path)
+    assert not (tmp_path / "hacked").exists()

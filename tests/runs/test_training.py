@@ -1,0 +1,269 @@
+"""Training runs from beginning to end, on a handful of sprites."""
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+from safetensors.torch import load_file
+from typing_extensions import override
+
+from instaaug.errors import ArgumentError, ShapeError
+from instaaug.runs.build import build_task
+from instaaug.runs.config import TrainConfig
+from instaaug.runs.inference import score_run
+from instaaug.runs.run_directory import RunDirectory
+from instaaug.runs.training import load_splits, resume, train
+from tests.runs.conftest import N_TEST, N_TRAIN, few_sprites
+from tests.support.picture_folders import gray_levels
+
+SMALL = TrainConfig(epochs=2, batch_size=16, image_size=16, test_samples=2, accelerator="cpu")
+SCORES = {"top1", "nll", "ece", "n"}
+
+
+def same_weights(first: Path, second: Path) -> bool:
+    """Whether two runs learned the same to the last bit; the order within a file is free."""
+    files = ("model.safetensors", "aug.safetensors")
+    pairs = [(load_file(first / file), load_file(second / file)) for file in files]
+    return all(
+        a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a) for a, b in pairs
+    )
+
+
+def rows(run: Path) -> list[dict[str, str]]:
+    with (run / "metrics.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("method", ["none", "random", "instaaug"])
+def test_every_method_trains_and_returns_its_results(method: Any, tmp_path: Path) -> None:
+    results = train(replace(SMALL, method=method), tmp_path / "run")
+    assert set(results) == {
+        *("data", "method", "seed", "n_train", "n_test", "skipped", "split_hash", "steps", "test"),
+    }
+    n_validation = round(0.1 * N_TRAIN)
+    assert (results["n_train"], results["n_test"]) == (N_TRAIN - n_validation, N_TEST)
+    assert results["steps"] == 2 * 3  # epochs, and batches of 16 among 43 images
+    assert (results["data"], results["method"], results["seed"]) == ("sprites", method, 0)
+    assert results["skipped"] == []
+    parts = {"none": set(), "random": {"augmented"}, "instaaug": {"augmented", "learned"}}
+    assert set(results["test"]) == {"plain"} | parts[method]
+    assert set(results["test"]["plain"]) == SCORES
+    assert results["test"]["plain"]["n"] == N_TEST
+    assert (tmp_path / "run" / "aug.safetensors").exists() == (method == "instaaug")
+
+
+def test_augmented_scores_and_learned_numbers_say_what_they_are(tmp_path: Path) -> None:
+    test = train(SMALL, tmp_path / "run")["test"]
+    assert set(test["augmented"]) == SCORES | {"n_samples"}
+    assert test["augmented"]["n_samples"] == 2
+    assert set(test["learned"]) == {"rotation"}
+    assert set(test["learned"]["rotation"]) == {"entropy", "band", "weight"}
+
+
+def test_one_seed_is_bit_identical_and_another_is_not(tmp_path: Path) -> None:
+    first, second, other = (
+        train(replace(SMALL, seed=seed), tmp_path / name)
+        for name, seed in (("first", 0), ("second", 0), ("other", 1))
+    )
+    assert first == second
+    assert same_weights(tmp_path / "first", tmp_path / "second")
+    assert rows(tmp_path / "first") == rows(tmp_path / "second")
+    pictures = [(tmp_path / run / "samples.png").read_bytes() for run in ("first", "second")]
+    assert pictures[0] == pictures[1]
+    assert first["split_hash"] != other["split_hash"]
+    assert not same_weights(tmp_path / "first", tmp_path / "other")
+    assert rows(tmp_path / "first") != rows(tmp_path / "other")
+
+
+def test_the_random_state_outside_does_not_matter(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    first = train(replace(SMALL, epochs=1), tmp_path / "first")
+    torch.manual_seed(2)
+    assert train(replace(SMALL, epochs=1), tmp_path / "second") == first
+
+
+class Stop(Callback):
+    """Pulls the plug in the middle of the second epoch."""
+
+    @override
+    def on_train_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        if trainer.current_epoch == 1 and batch_idx == 1:
+            raise RuntimeError("The plug was pulled.")
+
+
+WITH_STATE: dict[str, dict[str, Any]] = {
+    "instaaug": {},
+    "augerino": {},
+    "adaaug": {"options": "search_every=1"},
+    "metaaugment": {"options": "refresh_every=2"},
+    "fast_autoaugment": {"options": "n_folds=1,n_trials=3,n_images=8,fold_epochs=1"},
+}
+
+
+@pytest.mark.parametrize("method", WITH_STATE)
+def test_an_interrupted_run_ends_as_if_it_had_not_been(method: Any, tmp_path: Path) -> None:
+    config = replace(SMALL, method=method, **WITH_STATE[method])
+    whole = train(config, tmp_path / "whole")
+    with pytest.raises(RuntimeError, match="The plug was pulled"):
+        train(config, tmp_path / "halves", callbacks=[Stop()])
+    assert not (tmp_path / "halves" / "results.json").exists()
+    assert resume(tmp_path / "halves") == whole
+    assert same_weights(tmp_path / "whole", tmp_path / "halves")
+    assert rows(tmp_path / "whole") == rows(tmp_path / "halves")
+
+
+def test_a_run_without_a_checkpoint_starts_again(tmp_path: Path) -> None:
+    config = replace(SMALL, epochs=1)
+    whole = train(config, tmp_path / "whole")
+    RunDirectory(tmp_path / "empty").start(config)
+    assert resume(tmp_path / "empty") == whole
+
+
+def test_a_regression_on_the_angle_of_a_sprite(tmp_path: Path) -> None:
+    config = replace(SMALL, data="sprite-angle", task="regression", method="random")
+    test = train(config, tmp_path / "run")["test"]
+    assert set(test["plain"]) == set(test["augmented"]) - {"n_samples"}
+    assert set(test["plain"]) == {"rmse", "mae", "r2", "n"}
+    assert "validation/rmse" in rows(tmp_path / "run")[0]
+
+
+def test_without_validation_every_image_trains(tmp_path: Path) -> None:
+    config = replace(SMALL, epochs=1, validation_fraction=0.0)
+    assert train(config, tmp_path / "run")["n_train"] == N_TRAIN
+    assert not any(name.startswith("validation") for name in rows(tmp_path / "run")[0])
+
+
+def test_a_plateau_lowers_the_learning_rate_when_nothing_improves(tmp_path: Path) -> None:
+    config = replace(
+        SMALL, epochs=13, method="none", optimizer="sgd", learning_rate=1e-12, schedule="plateau"
+    )
+    train(config, tmp_path / "run")
+    rates = [float(row["learning_rate"]) for row in rows(tmp_path / "run")]
+    assert rates[:11] == [1e-12] * 11  # the first epoch, and ten without improvement
+    assert rates[-1] == pytest.approx(0.9e-12)
+
+
+@pytest.mark.parametrize(
+    ("settings", "factors"),
+    [
+        ({"transforms": "crop,color"}, {"crop", "color_jitter"}),
+        ({"conditioning": "none"}, {"rotation"}),
+        ({"conditioning": "none", "transforms": "crop"}, {"crop"}),
+        ({"conditioning": "class"}, None),  # depends on the label, which a test image lacks
+        ({"n_samples": 2, "baseline": "rloo", "transforms": "crop"}, {"crop"}),
+        ({"rule": "fixed", "padding": "border", "flip": True}, {"rotation"}),
+        ({"accumulate": 2, "clip": 0.1, "label_smoothing": 0.1}, {"rotation"}),
+        ({"select": "top", "merge": "probability", "transforms": "crop"}, {"crop"}),
+        ({"model": "preact_resnet18", "width": 0.125}, {"rotation"}),
+    ],
+)
+def test_settings_go_all_the_way_through(
+    settings: dict[str, Any], factors: set[str] | None, tmp_path: Path
+) -> None:
+    results = train(replace(SMALL, epochs=1, **settings), tmp_path / "run")
+    assert set(results["test"].get("learned", ())) == (factors or set())
+    again = score_run(tmp_path / "run")
+    assert again == results["test"]
+
+
+def test_epochs_without_augmentation_leave_the_augmenter_as_it_was(tmp_path: Path) -> None:
+    rested, awake = (
+        replace(SMALL, epochs=1, phi_rest_epochs=n, phi_schedule="plateau") for n in (1, 0)
+    )
+    train(rested, tmp_path / "rested")
+    train(awake, tmp_path / "awake")
+    first = RunDirectory(tmp_path / "rested")
+    start = build_task(rested, first.read_facts()).augmenter.state_dict()
+    learned = {run: load_file(tmp_path / run / "aug.safetensors") for run in ("rested", "awake")}
+    weights = [name for name in start if name.startswith("phi")]
+    assert weights
+    assert all(torch.equal(start[name], learned["rested"][name]) for name in weights)
+    assert not all(torch.equal(start[name], learned["awake"][name]) for name in weights)
+
+
+def test_images_must_be_held_out_for_the_result(tmp_path: Path) -> None:
+    config = replace(SMALL, data=str(gray_levels(tmp_path / "a.npz")), test_fraction=0.0)
+    with pytest.raises(ArgumentError, match=r"`test_fraction` must be above 0 .*: got 0\.0\."):
+        train(config, tmp_path / "run")
+
+
+def test_a_model_with_other_outputs_is_refused_in_the_first_step(tmp_path: Path) -> None:
+    (tmp_path / "seven_outputs.py").write_text(
+        "from instaaug.networks import SmallCNN\ndef make(n):\n    return SmallCNN(7)\n"
+    )
+    with pytest.raises(ShapeError, match=r"\(16, 4\) for 16 images of 4 classes: got \(16, 7\)"):
+        train(replace(SMALL, model="seven_outputs:make"), tmp_path / "run")
+
+
+# Scores of a finished run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("scored") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        few_sprites(patch)
+        train(replace(SMALL, epochs=1), out)
+    return out
+
+
+def test_no_samples_means_no_augmentation(run: Path) -> None:
+    assert set(score_run(run, n_samples=0)) == {"plain", "learned"}
+
+
+def test_the_number_of_samples_can_be_chosen(run: Path) -> None:
+    assert score_run(run, n_samples=5)["augmented"]["n_samples"] == 5
+
+
+def test_other_images_are_a_test_set_where_there_is_one(run: Path) -> None:
+    assert score_run(run, data="sprites")["plain"]["n"] == N_TEST
+
+
+@pytest.mark.parametrize(
+    ("side", "channels"), [(20, 3), (16, 1)], ids=["another size", "another number of channels"]
+)
+def test_other_images_must_have_the_shape_that_was_trained(
+    run: Path, tmp_path: Path, side: int, channels: int
+) -> None:
+    images = np.zeros((8, side, side, channels), dtype=np.uint8)
+    classes = np.array(RunDirectory(run).read_facts().classes)
+    np.savez(tmp_path / "a.npz", images=images, labels=np.arange(8) % 4, classes=classes)
+    words = f"`size` and `channels` must be those of 'a.npz', .* {side} pixels and {channels} ch"
+    with pytest.raises(ArgumentError, match=words):
+        score_run(run, data=str(tmp_path / "a.npz"))
+
+
+def test_scores_on_images_that_were_added_since_are_refused(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("instaaug.data.named.turned_sprites.N_TEST", N_TEST + 1)
+    with pytest.raises(ArgumentError, match="`data` must be the same as when the run began"):
+        score_run(run)
+
+
+def test_a_method_that_searches_keeps_images_from_the_model(tmp_path: Path) -> None:
+    config = replace(SMALL, epochs=1, validation_fraction=0.0)
+    whole = train(config, tmp_path / "whole")
+    results = train(replace(config, method="adaaug", search_fraction=0.25), tmp_path / "run")
+    assert results["n_train"] == round(0.75 * N_TRAIN)
+    assert results["split_hash"] == whole["split_hash"]  # the same images all the same
+
+
+def test_a_share_of_the_training_images_will_do_for_a_trial() -> None:
+    whole, half = load_splits(SMALL), load_splits(replace(SMALL, train_fraction=0.5))
+    assert len(half.train) == pytest.approx(len(whole.train) / 2, abs=1)
+    assert len(half.test) == len(whole.test)
+    assert half.hash != whole.hash
+
+
+def test_splits_are_those_of_the_settings() -> None:
+    first, again = load_splits(SMALL), load_splits(SMALL)
+    assert first.hash == again.hash
+    assert load_splits(replace(SMALL, validation_fraction=0.5)).hash != first.hash
