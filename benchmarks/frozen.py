@@ -179,7 +179,7 @@ def stopped_early(scored: Scored, order: Tensor) -> list[dict[str, float]]:
     """Views on average, and accuracy, where photos with a certain prediction get fewer."""
     points = []
     budgets = [Budget(certainty=c) for c in (0.3, 0.5, 0.7, 0.8, 0.9, 0.95)]
-    budgets += [Budget(max_views=v) for v in (1.5, 2.0, 3.0, 4.0, 6.0)]
+    budgets += [Budget(mean_views=v) for v in (1.5, 2.0, 3.0, 4.0, 6.0)]
     n_photos = len(order)
     ones = torch.ones(10, n_photos)
     for budget in budgets:
@@ -192,7 +192,7 @@ def stopped_early(scored: Scored, order: Tensor) -> list[dict[str, float]]:
         points.append(
             {
                 "certainty": budget.certainty or 0.0,
-                "max_views": budget.max_views or 0.0,
+                "mean_views": budget.mean_views or 0.0,
                 "views": float(n_views.double().mean()),
                 "accuracy": float((outputs.argmax(dim=1) == scored.labels).double().mean()),
             }
@@ -373,7 +373,7 @@ def draw(outcomes: Outcomes, stopped: list[dict[str, float]]) -> None:
         name: [(n, 100 * float(v.mean())) for n, v in outcomes[name].items()] for name in names
     }
     curves["InstaAug"].insert(0, (1, whole))
-    early = sorted((s["views"], 100 * s["accuracy"]) for s in stopped if s["max_views"])
+    early = sorted((s["views"], 100 * s["accuracy"]) for s in stopped if s["mean_views"])
     curves = {"InstaAug": curves.pop("InstaAug"), "InstaAug, stopping early": early, **curves}
     save_figure(draw_cost_curve(curves), RUNS / "cost_curve.png")
 

@@ -21,7 +21,7 @@ __all__ = ["main", "slope"]
 
 ROUNDS, WARM_UP = 20, 3
 BATCH, SIDE = 64, 64
-ALL_THREE = (T.Crop(), T.Rotation(), T.ColorJitter())
+ALL_THREE = (T.Crop(), T.Rotation(), T.HSVJitter())
 LARGEST_SLOPE = 1.1  # a tenth for noise
 
 

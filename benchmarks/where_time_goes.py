@@ -82,8 +82,8 @@ Transforms = T.Transform | list[T.Transform | str]
 TRANSFORMS: dict[str, Transforms] = {
     "crop": T.Crop(),
     "rotation": T.Rotation(),
-    "color": T.ColorJitter(),
-    "all three": [T.Crop(), T.Rotation(), T.ColorJitter()],
+    "color": T.HSVJitter(),
+    "all three": [T.Crop(), T.Rotation(), T.HSVJitter()],
 }
 STEP, RANGE, NODE = "step", "phase: ", "autograd::engine::evaluate_function: "
 PREFIXES = (NODE, "torch::autograd::", "aten::", "_", "mkldnn_", "native_")

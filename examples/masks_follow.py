@@ -5,7 +5,7 @@ import torch
 from instaaug import transforms as T
 from instaaug.data import draw_sprites
 
-tau = T.Composition((T.Rotation(), T.Crop(), T.ColorJitter()))
+tau = T.Composition((T.Rotation(), T.Crop(), T.HSVJitter()))
 x = draw_sprites()[:1]
 mask = (x.amax(dim=1, keepdim=True) > 0).float()
 theta = torch.tensor([[0.6, 0.1, 0.0, 1.6, 1.6, 0.3, 1.0, 0.9]])

@@ -48,9 +48,7 @@ def test_a_name_like_no_other_gets_the_list_alone(colors: Registry[int]) -> None
         colors["xyzzy"]
 
 
-@pytest.mark.parametrize(
-    ("wrong", "right"), [("rotate", "rotation"), ("colorjitter", "color_jitter")]
-)
+@pytest.mark.parametrize(("wrong", "right"), [("rotate", "rotation"), ("hsvjitter", "hsv_jitter")])
 def test_a_misspelled_transform_is_suggested(wrong: str, right: str) -> None:
     words = rf"There is no transform called '{wrong}'\. Did you mean '{right}'\? Known: affine, "
     with pytest.raises(UnknownNameError, match=words):

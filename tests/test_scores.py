@@ -16,11 +16,11 @@ from instaaug.scores import ClassificationTally, RegressionTally, Tally
 N_BINS = 15
 
 
-def outcomes(n: int = 200, n_classes: int = 8, *, seed: int = 0) -> tuple[Tensor, Tensor]:
+def outcomes(n: int = 200, num_classes: int = 8, *, seed: int = 0) -> tuple[Tensor, Tensor]:
     """Logits of all degrees of confidence, right more often than not."""
     random = torch.Generator().manual_seed(seed)
-    labels = torch.randint(n_classes, (n,), generator=random)
-    logits = torch.randn(n, n_classes, generator=random) * 2
+    labels = torch.randint(num_classes, (n,), generator=random)
+    logits = torch.randn(n, num_classes, generator=random) * 2
     logits[torch.arange(n), labels] += 2.5
     return logits, labels
 
@@ -60,16 +60,16 @@ def scores_of(tally: Tally, outputs: Tensor, targets: Tensor) -> dict[str, float
 # --- classification -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n_classes", [6, 8, 40])
-def test_scores_are_those_of_a_loop_over_rows(n_classes: int) -> None:
-    logits, labels = outcomes(n_classes=n_classes)
+@pytest.mark.parametrize("num_classes", [6, 8, 40])
+def test_scores_are_those_of_a_loop_over_rows(num_classes: int) -> None:
+    logits, labels = outcomes(num_classes=num_classes)
     assert scores_of(ClassificationTally(), logits, labels) == pytest.approx(
         naive_scores(logits, labels), abs=1e-6
     )
 
 
 def test_scores_are_those_of_torchmetrics() -> None:
-    logits, labels = outcomes(n_classes=8)
+    logits, labels = outcomes(num_classes=8)
     scores = scores_of(ClassificationTally(), logits, labels)
     settings = {"num_classes": 8, "average": "micro"}
     ece = multiclass_calibration_error(logits, labels, num_classes=8, n_bins=N_BINS)
@@ -79,12 +79,12 @@ def test_scores_are_those_of_torchmetrics() -> None:
         assert scores[f"top{k}"] == pytest.approx(float(accuracy))
 
 
-@pytest.mark.parametrize("n_classes", [2, 10])
-def test_a_model_that_knows_nothing_scores_the_logarithm_of_the_classes(n_classes: int) -> None:
-    labels = torch.arange(20) % n_classes
-    scores = scores_of(ClassificationTally(), torch.zeros(20, n_classes), labels)
-    assert scores["nll"] == pytest.approx(log(n_classes))
-    assert scores["ece"] == pytest.approx(abs(scores["top1"] - 1 / n_classes), abs=1e-6)
+@pytest.mark.parametrize("num_classes", [2, 10])
+def test_a_model_that_knows_nothing_scores_the_logarithm_of_the_classes(num_classes: int) -> None:
+    labels = torch.arange(20) % num_classes
+    scores = scores_of(ClassificationTally(), torch.zeros(20, num_classes), labels)
+    assert scores["nll"] == pytest.approx(log(num_classes))
+    assert scores["ece"] == pytest.approx(abs(scores["top1"] - 1 / num_classes), abs=1e-6)
 
 
 @pytest.mark.parametrize(("shift", "top1"), [(0, 1.0), (1, 0.0)])
@@ -96,9 +96,9 @@ def test_certainty_is_calibrated_if_right_and_not_if_wrong(shift: int, top1: flo
     assert scores == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("n_classes", "told"), [(2, False), (5, False), (6, True)])
-def test_top5_is_told_only_where_it_can_be_missed(n_classes: int, *, told: bool) -> None:
-    scores = scores_of(ClassificationTally(), *outcomes(n_classes=n_classes))
+@pytest.mark.parametrize(("num_classes", "told"), [(2, False), (5, False), (6, True)])
+def test_top5_is_told_only_where_it_can_be_missed(num_classes: int, *, told: bool) -> None:
+    scores = scores_of(ClassificationTally(), *outcomes(num_classes=num_classes))
     assert ("top5" in scores) == told
 
 

@@ -66,12 +66,12 @@ class ClassificationTally(Tally):
 
     def __init__(self) -> None:
         super().__init__(4 + 3 * N_BINS)
-        self.n_classes = 0
+        self.num_classes = 0
 
     @override
     def add(self, outputs: Float[Tensor, "batch classes"], targets: Tensor) -> None:
         logits, labels = outputs.detach().float().cpu(), targets.long().cpu()
-        self.n_classes = logits.shape[1]
+        self.num_classes = logits.shape[1]
         best = logits.topk(min(5, logits.shape[1]), dim=1).indices
         hits = best == labels[:, None]
         confidence = logits.softmax(dim=1).amax(dim=1).double()
@@ -90,7 +90,7 @@ class ClassificationTally(Tally):
         _, right, confidence = self.sums[4:].view(3, N_BINS)
         n_or_one = max(n, 1.0)
         ece = float((right - confidence).abs().sum()) / n_or_one
-        among_five = {"top5": top5 / n_or_one} if self.n_classes > 5 else {}
+        among_five = {"top5": top5 / n_or_one} if self.num_classes > 5 else {}
         return {"top1": top1 / n_or_one, **among_five, "nll": nll / n_or_one, "ece": ece, "n": n}
 
 

@@ -259,7 +259,7 @@ def test_an_evaluated_model_keeps_every_byte_of_its_state() -> None:
 
 
 def test_eval_reaches_both_the_model_and_the_augmenter() -> None:
-    aug, model = InstaAug(CROP, conditioning="class", n_classes=3), small_classifier()
+    aug, model = InstaAug(CROP, conditioning="class", num_classes=3), small_classifier()
     tta = aug.wrap(model, 3).eval()
     assert not aug.training
     assert not model.training

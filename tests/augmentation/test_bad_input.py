@@ -92,10 +92,8 @@ def test_images_that_cannot_be_augmented(
 
 
 def test_colors_need_three_channels() -> None:
-    with pytest.raises(
-        ShapeError, match=r"`x` must be RGB for color_jitter: got 1 channels\. Use"
-    ):
-        InstaAug("color_jitter", in_channels=1)(images(channels=1))
+    with pytest.raises(ShapeError, match=r"`x` must be RGB for hsv_jitter: got 1 channels\. Use"):
+        InstaAug("hsv_jitter", in_channels=1)(images(channels=1))
 
 
 # --- the call -----------------------------------------------------------------------------------
@@ -122,7 +120,7 @@ def test_several_samples_of_the_exact_estimator() -> None:
 def test_no_targets_where_the_class_decides() -> None:
     message = r'`targets` must be given in training with conditioning="class": got None\. Call aug'
     with pytest.raises(ArgumentError, match=message):
-        InstaAug(CROP, conditioning="class", n_classes=3)(images())
+        InstaAug(CROP, conditioning="class", num_classes=3)(images())
 
 
 @pytest.mark.parametrize(
@@ -130,7 +128,7 @@ def test_no_targets_where_the_class_decides() -> None:
 )
 def test_labels_out_of_range_where_the_class_decides(targets: list[int], got: str) -> None:
     """Minus one would silently mean the last class."""
-    aug = InstaAug(CROP, conditioning="class", n_classes=3)
+    aug = InstaAug(CROP, conditioning="class", num_classes=3)
     with pytest.raises(
         ArgumentError, match=rf"`targets` must lie in \[0, 2\].*labels {got}\. Drop"
     ):
@@ -139,7 +137,7 @@ def test_labels_out_of_range_where_the_class_decides(targets: list[int], got: st
 
 @pytest.mark.parametrize("targets", [torch.rand(4), torch.zeros(4, 3, dtype=torch.long)])
 def test_targets_that_are_no_labels_where_the_class_decides(targets: Tensor) -> None:
-    aug = InstaAug(CROP, conditioning="class", n_classes=3)
+    aug = InstaAug(CROP, conditioning="class", num_classes=3)
     with pytest.raises(ShapeError, match="`targets` must be one whole number per input"):
         aug(images(), targets=targets)
 

@@ -88,7 +88,7 @@ class NotAList(nn.Module):
         ),
         (
             CROP,
-            {"baseline": "critic", "conditioning": "class", "n_classes": 2},
+            {"baseline": "critic", "conditioning": "class", "num_classes": 2},
             ArgumentError,
             r'`baseline="critic"` needs a network that reads the input.*conditioning="class"',
         ),
@@ -96,13 +96,13 @@ class NotAList(nn.Module):
             CROP,
             {"conditioning": "class"},
             ArgumentError,
-            r'`n_classes` must be at least 1 with conditioning="class": got None',
+            r'`num_classes` must be at least 1 with conditioning="class": got None',
         ),
         (
             CROP,
-            {"conditioning": "class", "n_classes": 0},
+            {"conditioning": "class", "num_classes": 0},
             ArgumentError,
-            r"`n_classes` must be at least 1 .*got 0",
+            r"`num_classes` must be at least 1 .*got 0",
         ),
         (
             "brightness",
@@ -164,7 +164,11 @@ def test_a_grid_without_boxes_is_refused() -> None:
         ),
         (CROP, {"baseline": "values"}, r"no baseline called 'values'\. Did you mean 'value'\?"),
         (CROP, {"rule": "pid"}, r"no rule called 'pid'\. Did you mean 'pi'\?"),
-        (CROP, {"padding": "zero"}, r"no padding called 'zero'\. Did you mean 'zeros'\?"),
+        (
+            CROP,
+            {"padding_mode": "zero"},
+            r"no padding_mode called 'zero'\. Did you mean 'zeros'\?",
+        ),
         (CROP, {"estimator": "exakt"}, r"no estimator called 'exakt'\. Did you mean 'exact'\?"),
         (CROP, {"conditioning": "inputs"}, r"no conditioning called 'inputs'\. .*'input'\?"),
         (CROP, {"entropy": {"corp": (1.0, 1.2)}}, r"no factor called 'corp'\. .*'crop'\?"),

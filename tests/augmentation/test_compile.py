@@ -28,7 +28,7 @@ HOW: dict[str, Callable[..., None]] = {
     ("how", "transforms"),
     [
         ("torch", "crop"),
-        pytest.param("guarded", "rotation,color_jitter", marks=pytest.mark.slow),
+        pytest.param("guarded", "rotation,hsv_jitter", marks=pytest.mark.slow),
     ],
 )
 def test_a_compiled_augmenter_draws_and_learns_the_same(how: str, transforms: str) -> None:

@@ -54,8 +54,8 @@ def simulated(tta: TestTimeAugmentation, x: Tensor) -> tuple[Tensor, list[int]]:
         going = [i for i, k in enumerate(n_views) if k < N]
         if tta.budget.certainty is not None:
             going = [i for i in going if top[i][n_views[i] - 1] < tta.budget.certainty]
-        if tta.budget.max_views is not None:
-            left = int(tta.budget.max_views * len(x)) - sum(n_views)
+        if tta.budget.mean_views is not None:
+            left = int(tta.budget.mean_views * len(x)) - sum(n_views)
             going = sorted(going, key=lambda i: top[i][n_views[i] - 1])[: ceil(left / 2)]
         if not going:
             chosen = [row[k - 1] for row, k in zip(merged, n_views, strict=True)]
@@ -74,9 +74,9 @@ def simulated(tta: TestTimeAugmentation, x: Tensor) -> tuple[Tensor, list[int]]:
     [
         {"certainty": 0.55},
         {"certainty": 0.75, "temperature": 0.6},
-        {"max_views": 1.5},
-        {"max_views": 3.0},
-        {"certainty": 0.6, "max_views": 2.5},
+        {"mean_views": 1.5},
+        {"mean_views": 3.0},
+        {"certainty": 0.6, "mean_views": 2.5},
     ],
     ids=str,
 )
@@ -100,7 +100,7 @@ def test_where_nothing_is_certain_all_views_are_merged(merge: Merge, reads_model
     plain = aug.wrap(loose_classifier(), N, merge=merge)
     expected, all_views = plain.outputs_and_counts(x, seeded())
     assert all_views.tolist() == [N] * BATCH
-    for budget in ({"certainty": 1.0}, {"max_views": float(N)}, {"max_views": 100.0}):
+    for budget in ({"certainty": 1.0}, {"mean_views": float(N)}, {"mean_views": 100.0}):
         tta = aug.wrap(loose_classifier(), N, merge=merge, **budget)  # type: ignore[arg-type]
         outputs, n_views = tta.outputs_and_counts(x, seeded())
         assert n_views.tolist() == [N] * BATCH
@@ -155,35 +155,35 @@ def test_what_is_not_a_number_gets_no_further_view() -> None:
 # --- a ration of views --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("max_views", [1.0, 1.13, 1.5, 2.0, 2.57, 3.3, 5.9, 6.0, 40.0])
+@pytest.mark.parametrize("mean_views", [1.0, 1.13, 1.5, 2.0, 2.57, 3.3, 5.9, 6.0, 40.0])
 @pytest.mark.parametrize("batch", [1, 7, 14, 100])
 def test_where_nothing_is_certain_the_ration_is_spent_to_the_last(
-    batch: int, max_views: float
+    batch: int, mean_views: float
 ) -> None:
-    tta = Shifted().wrap(loose_classifier(), N, max_views=max_views)
+    tta = Shifted().wrap(loose_classifier(), N, mean_views=mean_views)
     _, n_views = tta.outputs_and_counts(images(batch, height=2, width=2))
-    assert n_views.sum() == min(N * batch, int(round(max_views * 100) * batch / 100))
+    assert n_views.sum() == min(N * batch, int(round(mean_views * 100) * batch / 100))
     assert int(n_views.min()) >= 1
     assert int(n_views.max()) <= N
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize(("certainty", "max_views"), [(0.5, 1.5), (0.6, 3.0), (0.75, 4.5)])
+@pytest.mark.parametrize(("certainty", "mean_views"), [(0.5, 1.5), (0.6, 3.0), (0.75, 4.5)])
 def test_the_ration_is_left_unspent_only_where_all_is_certain(
-    seed: int, certainty: float, max_views: float
+    seed: int, certainty: float, mean_views: float
 ) -> None:
     x, batch = images(30, seed=seed), 30
-    tta = Shifted().wrap(loose_classifier(), N, certainty=certainty, max_views=max_views)
+    tta = Shifted().wrap(loose_classifier(), N, certainty=certainty, mean_views=mean_views)
     outputs, n_views = tta.outputs_and_counts(x, seeded())
     certain = outputs.softmax(dim=1).amax(dim=1) >= certainty
-    assert n_views.sum() <= max_views * batch
-    assert n_views.sum() == max_views * batch or (certain | (n_views == N)).all()
+    assert n_views.sum() <= mean_views * batch
+    assert n_views.sum() == mean_views * batch or (certain | (n_views == N)).all()
 
 
 def test_the_least_certain_get_what_is_left() -> None:
     """Nine views for eight inputs: one gets a second."""
     x = images(8)
-    tta = Shifted().wrap(loose_classifier(), N, max_views=1.125)
+    tta = Shifted().wrap(loose_classifier(), N, mean_views=1.125)
     _, n_views = tta.outputs_and_counts(x, seeded())
     first = tta.model(x + tta.samples(x, seeded())[0][..., None, None])
     least = int(first.softmax(dim=1).amax(dim=1).argmin())
@@ -193,7 +193,7 @@ def test_the_least_certain_get_what_is_left() -> None:
 # --- what it costs ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("budget", [{"certainty": 0.6}, {"max_views": 2.5}], ids=str)
+@pytest.mark.parametrize("budget", [{"certainty": 0.6}, {"mean_views": 2.5}], ids=str)
 @pytest.mark.parametrize(("chunk_size", "largest"), [(1, 1), (5, 5), (None, 32)])
 def test_the_model_sees_the_counted_views_and_no_more_than_a_chunk(
     budget: dict[str, Any], chunk_size: int | None, largest: int
@@ -221,7 +221,7 @@ def test_the_work_does_not_loop_over_images(budget: dict[str, Any]) -> None:
 
 
 def test_twice_the_images_need_one_round_more_to_share_out_the_views() -> None:
-    few, more, many = (operators(batch, max_views=2.0) for batch in (30, 60, 120))
+    few, more, many = (operators(batch, mean_views=2.0) for batch in (30, 60, 120))
     assert 0 < more - few == many - more
 
 
@@ -241,7 +241,7 @@ def test_gradients_reach_the_model_through_all_rounds() -> None:
 # --- what is refused ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("budget", [{"certainty": 0.9}, {"max_views": 2.0}], ids=str)
+@pytest.mark.parametrize("budget", [{"certainty": 0.9}, {"mean_views": 2.0}], ids=str)
 @pytest.mark.parametrize("shape", [(-1,), (-1, 1), (-1, 3, 4)])
 def test_outputs_without_classes_are_refused(
     budget: dict[str, Any], shape: tuple[int, ...]
@@ -253,7 +253,7 @@ def test_outputs_without_classes_are_refused(
             return x.flatten(1)[:, :width].reshape(shape)
 
     message = (
-        r"logit per class, \(N, C\) with C ≥ 2, for `certainty` and `max_views`: got \(3.*out"
+        r"logit per class, \(N, C\) with C ≥ 2, for `certainty` and `mean_views`: got \(3.*out"
     )
     with pytest.raises(ShapeError, match=message):
         Shifted().wrap(Other(), N, **budget)(images(3))
@@ -265,7 +265,7 @@ def test_a_certainty_that_is_no_probability_is_refused(certainty: float) -> None
         Budget(certainty=certainty)
 
 
-@pytest.mark.parametrize("max_views", [0.0, 0.9, -3.0, float("nan"), float("inf")])
-def test_less_than_a_view_each_is_refused(max_views: float) -> None:
-    with pytest.raises(ArgumentError, match=r"`max_views` must be at least 1, for every .*: got"):
-        Budget(max_views=max_views)
+@pytest.mark.parametrize("mean_views", [0.0, 0.9, -3.0, float("nan"), float("inf")])
+def test_less_than_a_view_each_is_refused(mean_views: float) -> None:
+    with pytest.raises(ArgumentError, match=r"`mean_views` must be at least 1, for every .*: got"):
+        Budget(mean_views=mean_views)

@@ -20,7 +20,7 @@ from tests.support.models import images, labels
 
 ROOT = Path(__file__).resolve().parents[2]
 CROP = T.Crop(levels=((1.0, 1), (0.5, 4)))
-EVERYTHING = [CROP, T.Rotation(), T.Flip(), T.ColorJitter()]
+EVERYTHING = [CROP, T.Rotation(), T.Flip(), T.HSVJitter()]
 
 
 def trained(aug: InstaAug, x: Tensor) -> AugmentedBatch:
@@ -94,11 +94,11 @@ def test_a_single_image_is_a_batch() -> None:
     trained(InstaAug(EVERYTHING), images(1))
 
 
-@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
-def test_the_padding_reaches_the_warp(padding: str, generator: torch.Generator) -> None:
-    aug = InstaAug(T.Crop(levels=((1.0, 2),)), padding=padding)  # type: ignore[arg-type]
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+def test_the_padding_reaches_the_warp(padding_mode: str, generator: torch.Generator) -> None:
+    aug = InstaAug(T.Crop(levels=((1.0, 2),)), padding_mode=padding_mode)  # type: ignore[arg-type]
     batch = aug(torch.ones(4, 3, 8, 8), generator=generator)
-    assert bool((batch.inputs == 0).any()) == (padding == "zeros")
+    assert bool((batch.inputs == 0).any()) == (padding_mode == "zeros")
 
 
 # --- copies -------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ def test_the_padding_reaches_the_warp(padding: str, generator: torch.Generator) 
 
 @pytest.mark.parametrize("conditioning", ["input", "none", "class"])
 def test_a_deep_copy_is_equal_and_independent(conditioning: Conditioning) -> None:
-    aug = InstaAug(EVERYTHING, conditioning=conditioning, n_classes=3)
+    aug = InstaAug(EVERYTHING, conditioning=conditioning, num_classes=3)
     trained(aug, images())
     twin = copy.deepcopy(aug)
     x, y = images(), labels()
@@ -122,7 +122,7 @@ def test_a_deep_copy_is_equal_and_independent(conditioning: Conditioning) -> Non
 
 
 def test_a_deep_copy_of_a_class_table_reads_its_own_table() -> None:
-    aug = InstaAug(T.Rotation(), conditioning="class", n_classes=2).eval()
+    aug = InstaAug(T.Rotation(), conditioning="class", num_classes=2).eval()
     twin = copy.deepcopy(aug)
     with torch.no_grad():
         next(twin.parameters()).add_(1.0)

@@ -39,7 +39,7 @@ def test_normalized_images_under_color_transforms_are_warned_of() -> None:
     with pytest.warns(
         InstaAugWarning, match=r"need images in \[0, 1\].*give InstaAug their mean="
     ):
-        InstaAug(T.ColorJitter())(torch.randn(2, 3, 16, 16) * 2)
+        InstaAug(T.HSVJitter())(torch.randn(2, 3, 16, 16) * 2)
 
 
 @pytest.mark.parametrize("transform", [T.Crop(), T.Rotation()], ids=["crop", "rotation"])
@@ -91,7 +91,7 @@ def test_a_model_with_batch_norm_in_training_mode_is_warned_of() -> None:
 
 
 def test_small_whole_numbers_of_any_kind_are_labels() -> None:
-    aug = InstaAug(T.Crop(), conditioning="class", n_classes=4)
+    aug = InstaAug(T.Crop(), conditioning="class", num_classes=4)
     labels = torch.tensor([0, 3, 1, 1])
     x = torch.rand(4, 3, 16, 16)
     wide, narrow = (aug.distribution(x, y).entropies() for y in (labels, labels.to(torch.uint8)))
@@ -127,7 +127,7 @@ def test_geometry_and_blur_keep_their_precision_under_autocast() -> None:
 def test_noise_before_color_is_clipped_so_that_colors_mean_something() -> None:
     x = torch.rand(2, 3, 16, 16)
     noisy = T.Noise(0.5).apply(x, torch.tensor([[0.5, 0.1]] * 2))
-    both = T.Composition((T.Noise(0.5), T.ColorJitter()))
+    both = T.Composition((T.Noise(0.5), T.HSVJitter()))
     out = both.apply(x, torch.tensor([[0.5, 0.1, 0.0, 1.0, 1.0]] * 2))
     torch.testing.assert_close(out, noisy.clamp(0, 1))
 
@@ -139,9 +139,9 @@ def test_padding_reaches_every_part_of_a_composition() -> None:
         name = "spy"
         spaces = T.Rotation().spaces
 
-        def apply(self, x: Any, _: Any, *, padding: Any = "zeros") -> Any:
-            seen.append(padding)
+        def apply(self, x: Any, _: Any, *, padding_mode: Any = "zeros") -> Any:
+            seen.append(padding_mode)
             return x
 
-    T.Composition((Spy(),)).apply(torch.rand(1, 3, 8, 8), torch.zeros(1, 1), padding="border")
+    T.Composition((Spy(),)).apply(torch.rand(1, 3, 8, 8), torch.zeros(1, 1), padding_mode="border")
     assert seen == ["border"]

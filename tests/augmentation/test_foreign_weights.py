@@ -144,7 +144,7 @@ def transform_named(name: str, **fields: Any) -> dict[str, Any]:
         ({"weight": -1.0}, r"`weight` must lie in \[0, 10\]"),
         ({"grid": {"levels": [{"width": 1}], "max_outside": 1.0}}, "."),
         ({"colour": "red"}, "colour"),
-        ({"n_classes": 3.5, "conditioning": "class"}, "."),
+        ({"num_classes": 3.5, "conditioning": "class"}, "."),
     ],
 )
 def test_settings_that_make_no_augmenter_are_refused(
@@ -218,7 +218,7 @@ def axis(n: int) -> list[float]:
         {"network": "preact_resnet18", "width": 64.0},
         {"in_channels": 10**9},
         {"in_channels": 10**30},
-        {"conditioning": "class", "n_classes": 10**12},
+        {"conditioning": "class", "num_classes": 10**12},
         {
             "grid": {
                 "levels": [
@@ -246,10 +246,10 @@ def test_a_few_bytes_cannot_fill_the_memory(changes: dict[str, Any], path: Path)
 
 
 def test_a_huge_table_of_classes_is_refused_for_intervals_too(path: Path) -> None:
-    aug = InstaAug("rotation", conditioning="class", n_classes=2)
+    aug = InstaAug("rotation", conditioning="class", num_classes=2)
     refusal = "ask for more numbers than the 6 that it holds"
     with at_most(200), pytest.raises(WeightsFileError, match=refusal):
-        InstaAug.load(tampered(path, aug, n_classes=10**9))
+        InstaAug.load(tampered(path, aug, num_classes=10**9))
 
 
 def test_every_refusal_is_an_error_of_this_library(path: Path) -> None:

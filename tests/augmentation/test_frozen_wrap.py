@@ -58,7 +58,7 @@ def test_with_an_early_stop_the_first_view_is_not_repeated_either() -> None:
     model = Counting()
     aug = reading(model)
     model.n_seen = 0
-    _, n_views = aug.wrap(model, 6, max_views=2.4).eval().outputs_and_counts(X)
+    _, n_views = aug.wrap(model, 6, mean_views=2.4).eval().outputs_and_counts(X)
     assert model.n_seen == int(n_views.sum()) == 12
 
 

@@ -16,7 +16,7 @@ from instaaug.transforms import TRANSFORMS
 from tests.support.models import OwnNetwork, images, labels, small_classifier
 
 SMALL_CROP = T.Crop(levels=((1.0, 1), (0.5, 4)))
-EVERYTHING: list[T.Transform | str] = [SMALL_CROP, "rotation", "flip", "color_jitter"]
+EVERYTHING: list[T.Transform | str] = [SMALL_CROP, "rotation", "flip", "hsv_jitter"]
 BASELINES = pytest.mark.parametrize("baseline", ["none", "batch", "value", "rloo", "critic"])
 
 
@@ -80,7 +80,7 @@ def test_every_parameter_receives_a_gradient(
 
 @pytest.mark.parametrize("conditioning", ["none", "class"])
 def test_every_parameter_receives_a_gradient_without_a_network(conditioning: Conditioning) -> None:
-    aug = InstaAug(EVERYTHING, conditioning=conditioning, n_classes=3)
+    aug = InstaAug(EVERYTHING, conditioning=conditioning, num_classes=3)
     batch = aug(images(9), targets=labels(9))
     aug.objective(batch.inputs.square().mean(dim=(1, 2, 3)), batch).backward()
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in aug.parameters())
@@ -129,7 +129,7 @@ def test_the_log_probability_is_that_of_the_distribution() -> None:
     joint = aug.distribution(x)
     boxes = joint.finite()["crop"]
     expected = sum(f.drawn(f.log_probs) for f in batch.score_factors)
-    for name in ("rotation", "color_jitter"):
+    for name in ("rotation", "hsv_jitter"):
         expected = expected - joint[name].entropy()  # a uniform density is exp(-H) everywhere
     torch.testing.assert_close(batch.log_prob, expected)
     torch.testing.assert_close(batch.theta[..., :4], boxes.theta(batch.score_factors[0].index))
@@ -229,7 +229,7 @@ def test_conditioned_on_nothing_all_inputs_share_one_distribution() -> None:
 
 
 def test_conditioned_on_the_class_inputs_of_a_class_share_one_distribution() -> None:
-    aug = InstaAug(SMALL_CROP, conditioning="class", n_classes=2)
+    aug = InstaAug(SMALL_CROP, conditioning="class", num_classes=2)
     with torch.no_grad():
         next(aug.phi.parameters())[1] = torch.arange(17.0)
     y = torch.tensor([0, 1, 0, 1])
@@ -241,7 +241,7 @@ def test_conditioned_on_the_class_inputs_of_a_class_share_one_distribution() -> 
 
 
 def test_conditioned_on_the_class_crops_are_random_where_the_class_is_not_known() -> None:
-    aug = InstaAug(SMALL_CROP, conditioning="class", n_classes=2).eval()
+    aug = InstaAug(SMALL_CROP, conditioning="class", num_classes=2).eval()
     probs = aug.distribution(images(4)).finite()["crop"].probs
     torch.testing.assert_close(probs, torch.full((4, 17), 1 / 17))
 
@@ -282,7 +282,7 @@ def test_a_composition_keeps_its_own_normalization() -> None:
     [
         ({}, "learns per input with glance (14,096 parameters), score function with batch"),
         ({"conditioning": "none"}, "learns one for all, score function with batch baseline"),
-        ({"conditioning": "class", "n_classes": 3}, "learns per class"),
+        ({"conditioning": "class", "num_classes": 3}, "learns per class"),
         ({"estimator": "exact"}, "exact gradient, λ by the pi rule"),
         ({"rule": "fixed", "weight": 0.25}, "λ = 0.25"),
         ({"entropy": (1.0, 2.0)}, "17 boxes (whole, 4×4 of 0.5), entropy in [1.00, 2.00] of 2.83"),

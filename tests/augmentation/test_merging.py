@@ -150,7 +150,7 @@ def test_a_temperature_that_cannot_divide_is_refused(temperature: float) -> None
 
 def test_whole_numbers_will_do() -> None:
     with unhooked():
-        tta = Shifted().wrap(loose_classifier(), 3, temperature=2, certainty=1, max_views=2)
+        tta = Shifted().wrap(loose_classifier(), 3, temperature=2, certainty=1, mean_views=2)
         assert tta.outputs_and_counts(images(4))[1].sum() == 8
 
 
@@ -181,7 +181,7 @@ def test_the_weight_of_a_view_is_the_probability_of_what_was_chosen(
 
 @pytest.mark.parametrize("conditioning", ["input", "none"])
 def test_without_a_finite_factor_every_weight_is_one(conditioning: Conditioning) -> None:
-    aug = InstaAug([T.Rotation(), T.ColorJitter()], conditioning=conditioning)
+    aug = InstaAug([T.Rotation(), T.HSVJitter()], conditioning=conditioning)
     assert torch.equal(weight_of(aug), torch.ones(4, 3))
     crops = InstaAug(CROP, conditioning=conditioning)
     assert weight_of(crops).shape == (4, 3)
@@ -243,7 +243,7 @@ class Seen:
 
 @CHUNKS
 @pytest.mark.parametrize("n_samples", [1, 2, N])
-@pytest.mark.parametrize("budget", [{}, {"certainty": 1.0}, {"max_views": 50.0}])
+@pytest.mark.parametrize("budget", [{}, {"certainty": 1.0}, {"mean_views": 50.0}])
 def test_the_first_view_is_not_paid_twice(
     n_samples: int, chunk_size: int | None, budget: dict[str, Any]
 ) -> None:
@@ -310,7 +310,7 @@ def test_the_logits_are_found_in_what_the_model_returns(
 
 @RULES
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
-@pytest.mark.parametrize("budget", [{}, {"max_views": 2.0}])
+@pytest.mark.parametrize("budget", [{}, {"mean_views": 2.0}])
 def test_the_model_sees_its_own_precision_and_outputs_are_merged_in_more(
     merge: Merge, dtype: torch.dtype, budget: dict[str, Any]
 ) -> None:
@@ -372,7 +372,7 @@ def test_a_compiled_model_is_compiled_for_one_size_for_any_and_for_one_row() -> 
         (7, {}),
         (33, {}),
         (40, {"certainty": 0.36}),
-        (9, {"max_views": 2.5}),
+        (9, {"mean_views": 2.5}),
         (1, {"certainty": 1.0}),
     ]
     for batch, options in calls:

@@ -42,7 +42,7 @@ def test_distributions_are_those_of_the_augmenter() -> None:
 
 
 def test_theta_of_each_factor_is_its_part_of_theta() -> None:
-    seen = observe(unlike(InstaAug([CROP, T.Rotation(), T.ColorJitter()])), X, 5)
+    seen = observe(unlike(InstaAug([CROP, T.Rotation(), T.HSVJitter()])), X, 5)
     parts = [factor.theta for factor in seen.factors]
     assert torch.equal(torch.cat(parts, dim=-1), seen.theta)
     assert [part.shape[-1] for part in parts] == [4, 1, 3]
@@ -147,7 +147,7 @@ def test_outlines_frame_the_pixels_that_a_view_shows() -> None:
 
 
 def test_upright_boxes_and_whole_images_need_no_outline() -> None:
-    for transforms in ([T.Crop(), T.Flip()], [T.Rotation(), T.Flip()], [T.ColorJitter()]):
+    for transforms in ([T.Crop(), T.Flip()], [T.Rotation(), T.Flip()], [T.HSVJitter()]):
         assert observe(RandomAugmentation(transforms), X, 2).outlines is None
 
 

@@ -15,7 +15,7 @@ from tests.support.graphs import graph_nodes
 from tests.support.operators import Counter
 
 LOCAL = T.LocalNoise(levels=((0.5, 4),))
-ALL_KINDS = [LOCAL, T.Crop(), T.Rotation(), T.Shear(), T.ColorJitter(), T.Brightness()]
+ALL_KINDS = [LOCAL, T.Crop(), T.Rotation(), T.Shear(), T.HSVJitter(), T.Brightness()]
 
 
 def operators_of_a_step(
@@ -65,8 +65,8 @@ EACH_KIND = pytest.mark.parametrize(
     [
         (T.Crop(), 310, 76),
         (T.Rotation(), 340, 96),
-        (T.ColorJitter(), 405, 73),
-        ([T.Crop(), T.Rotation(), T.ColorJitter()], 849, 169),
+        (T.HSVJitter(), 405, 73),
+        ([T.Crop(), T.Rotation(), T.HSVJitter()], 849, 169),
     ],
     ids=["crop", "rotation", "color", "all"],
 )
@@ -84,7 +84,7 @@ def test_a_step_needs_no_more_operators_and_no_larger_graph_than_it_used_to(
 
 
 def test_color_is_one_node_of_the_graph() -> None:
-    drawn = InstaAug(T.ColorJitter())(torch.rand(2, 3, 16, 16))
+    drawn = InstaAug(T.HSVJitter())(torch.rand(2, 3, 16, 16))
     nodes = graph_nodes(drawn.inputs.sum())
     assert nodes["_HsvJitterBackward"] == 1
     assert not any(name.startswith(("Amax", "Abs", "Floor")) for name in nodes)
@@ -137,7 +137,7 @@ def test_views_cost_the_same_number_of_operators_each_chunk() -> None:
 
 
 def test_nothing_of_the_graph_outlives_a_step() -> None:
-    aug = InstaAug([T.Crop(), T.Rotation(), T.ColorJitter()])
+    aug = InstaAug([T.Crop(), T.Rotation(), T.HSVJitter()])
     drawn = aug(torch.rand(2, 3, 16, 16))
     kept = [weakref.ref(node) for node in (drawn.inputs, drawn.entropy, drawn.log_prob)]
     objective = aug.objective(drawn.inputs.mean(dim=(1, 2, 3)), drawn)

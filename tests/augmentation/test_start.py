@@ -26,14 +26,14 @@ def distance_from_mid_band(aug: InstaAug, *, size: tuple[int, int] = (32, 32)) -
 @pytest.mark.parametrize("name", sorted(TRANSFORMS))
 def test_every_transform_starts_mid_band(name: str, conditioning: Conditioning) -> None:
     torch.manual_seed(0)
-    aug = InstaAug(name, conditioning=conditioning, n_classes=3)
+    aug = InstaAug(name, conditioning=conditioning, num_classes=3)
     assert distance_from_mid_band(aug) < 0.15
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_start_does_not_depend_on_the_seed(seed: int) -> None:
     torch.manual_seed(seed)
-    aug = InstaAug(["crop", "rotation", "color_jitter", "flip"])
+    aug = InstaAug(["crop", "rotation", "hsv_jitter", "flip"])
     assert distance_from_mid_band(aug) < 0.15
 
 
@@ -68,14 +68,14 @@ def test_few_boxes_start_mid_band_and_can_leave_it(
     levels: tuple[tuple[float, int], ...], conditioning: Conditioning
 ) -> None:
     torch.manual_seed(0)
-    aug = InstaAug(T.Crop(levels=levels), conditioning=conditioning, n_classes=3)
+    aug = InstaAug(T.Crop(levels=levels), conditioning=conditioning, num_classes=3)
     assert distance_from_mid_band(aug) < 0.15
     log_probs = aug(images(3), targets=labels(3)).score_factors[0].log_probs
     assert log_probs.min() > -10  # nothing is out of reach of a gradient
 
 
 def test_a_hue_circle_of_width_one_does_not_start_at_its_full_range() -> None:
-    aug = InstaAug(T.ColorJitter(hue=0.5, saturation=0.0, value=0.0))
+    aug = InstaAug(T.HSVJitter(hue=0.5, saturation=0.0, value=0.0))
     (band,) = aug.limits.values()
     assert band[0] < band[1] < 0
     assert distance_from_mid_band(aug) < 0.15

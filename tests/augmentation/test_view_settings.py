@@ -60,14 +60,14 @@ def test_views_and_what_phi_reads_have_the_size_that_was_asked_for(
     assert seen == [(3, 3, *expected)]
 
 
-@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("size", [24, 50])
-def test_view_0_is_what_phi_reads_to_the_last_bit(padding: Any, size: int) -> None:
+def test_view_0_is_what_phi_reads_to_the_last_bit(padding_mode: Any, size: int) -> None:
     """Also where the image grows, and pixels at the border look beyond it."""
-    aug = InstaAug([CROP, T.Flip()], size=size, keep_original=True, padding=padding)
+    aug = InstaAug([CROP, T.Flip()], size=size, keep_original=True, padding_mode=padding_mode)
     x = images(3, height=32, width=40)
     theta = aug.draw(x, 2, select="top")[0]
-    assert torch.equal(aug.render(x, theta), aug.transform.resized(x, padding=padding))
+    assert torch.equal(aug.render(x, theta), aug.transform.resized(x, padding_mode=padding_mode))
 
 
 @pytest.mark.parametrize("size", HOSTILE, ids=str)

@@ -31,11 +31,11 @@ def pyramid_grid() -> CropGrid:
 
 
 SETTINGS: dict[str, dict[str, Any]] = {
-    "several": {"transforms": [CROP, "rotation", "flip", "color_jitter"]},
+    "several": {"transforms": [CROP, "rotation", "flip", "hsv_jitter"]},
     "limits": {"transforms": [T.Crop(((0.5, 3),), max_outside=0.2), T.Rotation(1.0)]},
     "jitter": {"transforms": T.Crop(levels=((0.5, 3),), jitter=True)},
     "shared": {"transforms": [CROP, "rotation"], "conditioning": "none"},
-    "per_class": {"transforms": [CROP, "scale"], "conditioning": "class", "n_classes": 3},
+    "per_class": {"transforms": [CROP, "scale"], "conditioning": "class", "num_classes": 3},
     "value": {"transforms": CROP, "baseline": "value"},
     "critic": {"transforms": ["local_blur", CROP], "baseline": "critic"},
     "exact": {"transforms": CROP, "estimator": "exact"},
@@ -48,9 +48,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "entropy": {"crop": (0.5, 0.7)},
         "diversity": {"rotation": (0.3, 0.4)},
     },
-    "normalized": {"transforms": "color_jitter", "mean": [0.5] * 3, "std": [0.25] * 3},
+    "normalized": {"transforms": "hsv_jitter", "mean": [0.5] * 3, "std": [0.25] * 3},
     "rule": {"transforms": CROP, "rule": "multiplicative", "weight": 0.02},
-    "padding": {"transforms": "rotation", "padding": "reflection"},
+    "padding_mode": {"transforms": "rotation", "padding_mode": "reflection"},
     "gray": {"transforms": [CROP, "brightness"], "in_channels": 1},
     **{name: {"transforms": name} for name in sorted(TRANSFORMS)},
 }

@@ -158,10 +158,10 @@ def small_setting() -> tuple[torch.nn.Module, Tensor, Tensor]:
 @pytest.mark.parametrize(
     ("transforms", "idle"),
     [
-        ([T.Crop(), T.Rotation(), T.ColorJitter()], set()),
+        ([T.Crop(), T.Rotation(), T.HSVJitter()], set()),
         (T.Crop(), {"color", "backward of warp and color"}),  # no gradient reaches a drawn box
         (T.Rotation(), {"color"}),
-        (T.ColorJitter(), {"warp"}),
+        (T.HSVJitter(), {"warp"}),
     ],
     ids=["all", "crop", "rotation", "color"],
 )
@@ -178,7 +178,7 @@ def test_the_backward_of_each_part_is_found_in_a_real_step(
 ) -> None:
     monkeypatch.setattr("benchmarks.where_time_goes.SLIVER", 0.0)
     monkeypatch.setattr("benchmarks.where_time_goes.WRAPPER", 2.0)  # every name is kept
-    step = learned_step([T.Rotation(), T.ColorJitter()], *small_setting())
+    step = learned_step([T.Rotation(), T.HSVJitter()], *small_setting())
     with watched(PARTS):
         found = profiled(step, steps=2, warm_up=1)
     names = {part.name: str(part.to_json()) for part in found.tree.children}

@@ -352,7 +352,7 @@ def test_scores_stand_beside_those_of_other_methods(
 def test_certain_images_get_fewer_views_and_all_rows_can_be_calibrated(
     instaaug: CommandLine, fit: Path
 ) -> None:
-    options = ("--certainty", "0.5,0.9", "--max-views", "1.5", "--calibrate")
+    options = ("--certainty", "0.5,0.9", "--mean-views", "1.5", "--calibrate")
     done = instaaug("tta", "eval", fit, "--samples", "4", "--baselines", "flips", *options)
     assert done.code == 0, done.err
     rows = content(fit / "eval.json")["rows"]
@@ -421,7 +421,7 @@ def test_other_images_in_the_place_of_the_own_are_noticed(
         (("--baselines", "ten"), "There is no baseline called 'ten'. Did you mean 'ten_crop'?"),
         (("--certainty", "high"), "`certainty` must be one number, or several with commas"),
         (("--certainty", "1.5"), "`certainty` must be a probability in (0, 1]: got 1.5."),
-        (("--max-views", "0.5"), "`max_views` must be at least 1"),
+        (("--mean-views", "0.5"), "`mean_views` must be at least 1"),
     ],
 )
 def test_an_evaluation_that_cannot_work_is_one_sentence(

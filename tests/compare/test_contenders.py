@@ -24,14 +24,14 @@ def test_a_method_has_the_shared_settings_otherwise() -> None:
 
 
 def test_settings_in_parentheses_are_yaml_and_part_of_the_label() -> None:
-    contender = only(' random ( sizes=[0.5, 1.0], padding = "border", flip=true) ')
+    contender = only(' random ( sizes=[0.5, 1.0], padding_mode = "border", flip=true) ')
     assert contender.settings == {
         "method": "random",
         "sizes": [0.5, 1.0],
-        "padding": "border",
+        "padding_mode": "border",
         "flip": True,
     }
-    assert contender.label == "random-sizes-0.5-1.0-padding-border-flip-True"
+    assert contender.label == "random-sizes-0.5-1.0-padding_mode-border-flip-True"
     assert contender.config(BASE).sizes == (0.5, 1.0)
 
 

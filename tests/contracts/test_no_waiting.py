@@ -25,10 +25,10 @@ N_CLASSES = 3
 TRANSFORMS: Mapping[str, list[T.Transform]] = {
     "crop": [T.Crop()],
     "rotation": [T.Rotation()],
-    "color": [T.ColorJitter()],
+    "color": [T.HSVJitter()],
     "all": [
         T.LocalNoise(levels=((0.5, 4),)), T.Crop(), T.Flip(), T.Rotation(), T.Shear(),
-        T.ColorJitter(), T.Brightness(),
+        T.HSVJitter(), T.Brightness(),
     ],
 }  # fmt: skip
 FEW_BOXES = T.Crop(levels=((0.5, 2), (1.0, 1)))
@@ -154,7 +154,7 @@ def test_no_rule_of_the_entropy_band_waits(rule: Any) -> None:
 
 
 def test_labels_of_classes_are_checked_without_waiting() -> None:
-    take_step_on_device(InstaAug(T.Crop(), conditioning="class", n_classes=N_CLASSES))
+    take_step_on_device(InstaAug(T.Crop(), conditioning="class", num_classes=N_CLASSES))
 
 
 def test_boxes_that_move_make_nobody_wait() -> None:

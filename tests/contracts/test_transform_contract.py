@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd import gradcheck
 
 from instaaug.errors import ShapeError
-from instaaug.functional.warp import Padding
+from instaaug.functional.warp import PaddingMode
 from instaaug.transforms import TRANSFORMS, Flip, GeometricTransform, Transform, from_config
 from tests.support.images import largest_difference, random_images
 from tests.support.thetas import ALL_NAMES, differentiable_columns, generic_theta, make
@@ -28,7 +28,7 @@ def transform(request: pytest.FixtureRequest) -> Transform:
 
 def test_the_registry_holds_the_transforms_of_the_design() -> None:
     assert set(ALL_NAMES) >= {
-        "affine", "blur", "brightness", "color_jitter", "contrast", "crop", "flip", "local_blur",
+        "affine", "blur", "brightness", "hsv_jitter", "contrast", "crop", "flip", "local_blur",
         "local_color", "local_mask", "local_noise", "noise", "perspective", "rotation", "scale",
         "shear", "translate", "uniform_crop",
     }  # fmt: skip
@@ -56,15 +56,15 @@ def test_the_identity_may_have_the_precision_of_the_image(
     assert torch.equal(transform.invert(x, theta), x)
 
 
-@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("size", [(64, 16), (37, 50)], ids=str)
 def test_the_identity_is_exact_for_colors_of_every_magnitude(
-    transform: Transform, padding: Padding, size: tuple[int, int]
+    transform: Transform, padding_mode: PaddingMode, size: tuple[int, int]
 ) -> None:
     # Adding a difference to the interpolated image would lose the last bits of dark pixels
     # beside bright ones.
     x = 10 ** (-12 * random_images(2, height=size[0], width=size[1]))
-    assert torch.equal(transform.apply(x, transform.identity(2), padding=padding), x)
+    assert torch.equal(transform.apply(x, transform.identity(2), padding_mode=padding_mode), x)
 
 
 def test_an_unmoved_image_is_exact_beside_moved_ones(transform: Transform) -> None:

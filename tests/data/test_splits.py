@@ -39,8 +39,8 @@ def all_rows(splits: DataSplits) -> list[int]:
     return [*rows(splits.train), *rows(splits.validation), *rows(splits.test)]
 
 
-def count(part: LabeledImages, n_classes: int) -> np.ndarray:
-    return torch.bincount(part.targets, minlength=n_classes).numpy()
+def count(part: LabeledImages, num_classes: int) -> np.ndarray:
+    return torch.bincount(part.targets, minlength=num_classes).numpy()
 
 
 COUNTS = st.lists(st.integers(1, 30), min_size=1, max_size=6).filter(lambda c: sum(c) >= 20)

@@ -12,11 +12,11 @@ from instaaug.frozen.calibration import HIGHEST, LOWEST, calibration_table, fit_
 
 
 def outcomes(
-    n: int = 300, n_classes: int = 5, *, sharpness: float = 1.0, seed: int = 0
+    n: int = 300, num_classes: int = 5, *, sharpness: float = 1.0, seed: int = 0
 ) -> tuple[Tensor, Tensor]:
     """Labels drawn from a softmax whose logits are then multiplied by ``sharpness``."""
     random = torch.Generator().manual_seed(seed)
-    logits = 2 * torch.randn(n, n_classes, generator=random, dtype=torch.float64)
+    logits = 2 * torch.randn(n, num_classes, generator=random, dtype=torch.float64)
     labels = torch.multinomial(logits.softmax(dim=1), 1, generator=random)[:, 0]
     return logits * sharpness, labels
 

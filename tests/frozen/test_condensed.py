@@ -8,10 +8,10 @@ from instaaug.frozen import ViewTable
 from instaaug.frozen.condensed import condensed
 
 
-def table(n_classes: int) -> ViewTable:
+def table(num_classes: int) -> ViewTable:
     generator = torch.Generator().manual_seed(0)
-    scores = 4 * torch.randn(70, 5, n_classes, generator=generator)
-    targets = torch.randint(n_classes, (70,), generator=generator)
+    scores = 4 * torch.randn(70, 5, num_classes, generator=generator)
+    targets = torch.randint(num_classes, (70,), generator=generator)
     return ViewTable(scores.numpy(), targets, np.ones((70, 2, 1, 1), np.float32))
 
 

@@ -106,7 +106,11 @@ def test_the_metadata_suffice_to_use_it_elsewhere(exported: tuple[InstaAug, Read
         "columns": ["angle"], "kind": "interval", "low": [-torch.pi], "high": [torch.pi],
         "identity": [0.0], "period": [2 * torch.pi],
     }  # fmt: skip
-    assert (told["size"], told["padding"], told["keep_original"]) == ([12, 16], "zeros", False)
+    assert (told["size"], told["padding_mode"], told["keep_original"]) == (
+        [12, 16],
+        "zeros",
+        False,
+    )
     assert told["input"] == {"name": "images", "shape": ["batch", 3, 20, 18]}
     assert [part["name"] for part in told["transform"]["transforms"]] == ["crop", "rotation"]
 
@@ -115,7 +119,7 @@ def test_the_metadata_suffice_to_use_it_elsewhere(exported: tuple[InstaAug, Read
     "settings",
     [
         {"conditioning": "none"},
-        {"conditioning": "class", "n_classes": 3},
+        {"conditioning": "class", "num_classes": 3},
         {"network": "pyramid", "width": 0.25},
     ],
     ids=lambda s: "-".join(map(str, s.values())),

@@ -92,12 +92,12 @@ def test_of_views_that_err_alike_only_one_is_chosen_where_n_is_known() -> None:
 def test_hue_stays_free_where_the_model_ignores_it_and_rotation_shrinks() -> None:
     """Through the frozen model, by the pathwise gradient, from the middle of wide bands."""
     model = StripeFinder().eval()
-    bands = {"rotation": (0.3, 1.7), "color_jitter": (-1.5, -0.05)}
+    bands = {"rotation": (0.3, 1.7), "hsv_jitter": (-1.5, -0.05)}
     x, y = stripes(64)
 
     def widths(steps: int) -> dict[str, float]:
         aug = fit_tta(
-            model, (x, y), [T.Rotation(), T.ColorJitter(hue=0.5, saturation=0.0, value=0.0)],
+            model, (x, y), [T.Rotation(), T.HSVJitter(hue=0.5, saturation=0.0, value=0.0)],
             entropy=bands, features="none", steps=steps, batch_size=16, learning_rate=0.02,
         )  # fmt: skip
         entropies = aug.distribution(x).entropies().detach().mean(dim=0)
@@ -105,7 +105,7 @@ def test_hue_stays_free_where_the_model_ignores_it_and_rotation_shrinks() -> Non
 
     before, after = widths(1), widths(40)
     assert after["rotation"] < 0.7 * before["rotation"]
-    assert after["color_jitter"] > 0.9 > before["color_jitter"], "of a circle of length 1"
+    assert after["hsv_jitter"] > 0.9 > before["hsv_jitter"], "of a circle of length 1"
 
 
 def test_the_risk_that_is_minimized_is_the_enumerated_one() -> None:

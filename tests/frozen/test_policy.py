@@ -49,12 +49,12 @@ def test_the_rows_are_those_of_the_largest_mean_probability(n: int) -> None:
     assert policy.theta == tuple(tuple(crop.table[k].tolist()) for k in order)
     assert policy.probabilities == pytest.approx([means[k] for k in order], abs=1e-6)
     assert policy.n == n
-    assert (policy.transform, policy.padding) == (aug.transform, "zeros")
+    assert (policy.transform, policy.padding_mode) == (aug.transform, "zeros")
 
 
 def test_several_factors_multiply_for_each_input() -> None:
     """The mean of the products, which is not the product of the means."""
-    aug, x = augmenter(CROP, T.Flip(), padding="border"), images(6)
+    aug, x = augmenter(CROP, T.Flip(), padding_mode="border"), images(6)
     policy = average_policy(aug, [x], 10)
     crop, flip = aug.eval().distribution(x).finite().values()
     products: dict[tuple[float, ...], float] = {}
@@ -69,7 +69,7 @@ def test_several_factors_multiply_for_each_input() -> None:
     marginal = flip.probs.mean(dim=0)[:, None] * crop.probs.mean(dim=0)
     apart = torch.tensor(policy.probabilities) - marginal.flatten().sort(descending=True).values
     assert apart.abs().max() > 1e-4
-    assert policy.padding == "border"
+    assert policy.padding_mode == "border"
 
 
 def test_three_factors_multiply_too() -> None:
@@ -136,11 +136,11 @@ def test_top_gives_the_rows_in_order_and_starts_again() -> None:
 @pytest.mark.parametrize("merge", ["logit", "probability", "weighted"])
 def test_a_wrapped_model_averages_over_the_views(merge: Any) -> None:
     model, x = small_classifier().eval(), images(5)
-    policy = halves(padding="border")
+    policy = halves(padding_mode="border")
     predictor = policy.as_augmenter().wrap(model, 2, merge=merge).eval()  # the top, unasked
     with torch.no_grad():
         outputs = [
-            model(CROP.apply(x, torch.tensor([row]).repeat(5, 1), padding="border"))
+            model(CROP.apply(x, torch.tensor([row]).repeat(5, 1), padding_mode="border"))
             for row in HALVES[:2]
         ]
         if merge == "probability":
@@ -193,7 +193,7 @@ def test_the_augmenter_says_what_it_is() -> None:
 def test_a_policy_survives_its_file(tmp_path: Path) -> None:
     transform = Composition((CROP, T.Flip()), mean=(0.5,), std=(0.25,), size=(12, 10))
     theta = tuple((*row, 1.0, -1.0) for row in HALVES)
-    policy = halves(theta=theta, transform=transform, padding="reflection")
+    policy = halves(theta=theta, transform=transform, padding_mode="reflection")
     path = tmp_path / "deep" / "policy.json"
     policy.save(path)
     assert StaticPolicy.load(path) == policy
@@ -238,7 +238,10 @@ def written(path: Path, **changes: Any) -> Path:
         ({"transforms": [{"name": "os.system"}]}, "There is no transform called 'os.system'"),
         ({"transforms": [{"name": "crop", "levels": 3}]}, "is no policy"),
         ({"mean": [0.5]}, "`mean` and `std` must be given together"),
-        ({"padding": "__import__"}, "`padding` must be one of zeros, border, reflection"),
+        (
+            {"padding_mode": "__import__"},
+            "`padding_mode` must be one of zeros, border, reflection",
+        ),
     ],
     ids=str,
 )

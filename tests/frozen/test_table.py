@@ -257,7 +257,7 @@ CHANGES: dict[str, Any] = {
     "buffers": lambda x, v: (x, (v.model.model.norm.running_mean.add_(1e-3), v)[1]),
     "rows": lambda x, v: (x, replace(v, rows=ROWS * torch.tensor([1, 1, 1, 0.99]))),
     "order of rows": lambda x, v: (x, replace(v, rows=ROWS[[0, 2, 1]])),
-    "padding": lambda x, v: (x, replace(v, padding="border")),
+    "padding_mode": lambda x, v: (x, replace(v, padding_mode="border")),
     "size": lambda x, v: (x, replace(v, transform=replace(v.transform, size=(40, 40)))),
     "features": lambda x, v: (x, replace(v, features=None)),
     "last pixel": changed_pixel,

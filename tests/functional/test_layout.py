@@ -11,9 +11,9 @@ LAST = torch.channels_last
 KINDS: dict[str, list[T.Transform]] = {
     "crop": [T.Crop()],
     "rotation": [T.Rotation()],
-    "color": [T.ColorJitter()],
+    "color": [T.HSVJitter()],
     "local": [T.LocalNoise(levels=((0.5, 4),))],
-    "all": [T.Crop(), T.Rotation(), T.ColorJitter(), T.Brightness()],
+    "all": [T.Crop(), T.Rotation(), T.HSVJitter(), T.Brightness()],
 }
 
 
@@ -37,7 +37,7 @@ def test_views_at_test_time_are_in_the_memory_order_of_the_images() -> None:
             orders.append(x.is_contiguous(memory_format=LAST))
             return x.mean(dim=(2, 3))
 
-    predictor = InstaAug([T.Crop(), T.ColorJitter()]).wrap(Model(), 6, chunk_size=4).eval()
+    predictor = InstaAug([T.Crop(), T.HSVJitter()]).wrap(Model(), 6, chunk_size=4).eval()
     predictor(torch.rand(2, 3, 16, 16).contiguous(memory_format=LAST))
     assert orders == [True] * 3
 

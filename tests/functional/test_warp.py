@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from instaaug.functional.affine import rotation_matrix
-from instaaug.functional.warp import Padding, pixel_centers, sampling_grid, warp
+from instaaug.functional.warp import PaddingMode, pixel_centers, sampling_grid, warp
 from tests.support.images import largest_difference, random_images, smooth_images
 
-PADDINGS: list[Padding] = ["zeros", "border", "reflection"]
+PADDINGS: list[PaddingMode] = ["zeros", "border", "reflection"]
 SCIPY_MODES = {"zeros": "grid-constant", "border": "nearest", "reflection": "reflect"}
 SIZES = [(32, 32), (16, 64), (37, 50), (30, 44)]
 
@@ -76,28 +76,30 @@ def test_what_lies_behind_the_camera_is_not_shown(tilt: float) -> None:
     assert (grid[0, :, behind, 0] < -1).all()
 
 
-@pytest.mark.parametrize("padding", PADDINGS)
+@pytest.mark.parametrize("padding_mode", PADDINGS)
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_warp_matches_affine_grid_and_grid_sample(
-    padding: Padding, size: tuple[int, int], dtype: torch.dtype
+    padding_mode: PaddingMode, size: tuple[int, int], dtype: torch.dtype
 ) -> None:
     x = random_images(2, height=size[0], width=size[1], dtype=dtype)
     matrix = random_matrices().to(dtype)
     grid = F.affine_grid(matrix[:, :2], list(x.shape), align_corners=False)
-    expected = F.grid_sample(x, grid, padding_mode=padding, align_corners=False)
+    expected = F.grid_sample(x, grid, padding_mode=padding_mode, align_corners=False)
     bound = 1e-12 if dtype == torch.float64 else 2e-5  # a step of 1e-7 of the grid, times 64 / 2
-    assert largest_difference(warp(x, matrix, padding=padding), expected) <= bound
+    assert largest_difference(warp(x, matrix, padding_mode=padding_mode), expected) <= bound
 
 
 @pytest.mark.parametrize("projective", [False, True])
-@pytest.mark.parametrize("padding", PADDINGS)
+@pytest.mark.parametrize("padding_mode", PADDINGS)
 @pytest.mark.parametrize("size", [(32, 32), (21, 34)], ids=str)
-def test_warp_matches_scipy(padding: Padding, size: tuple[int, int], projective: bool) -> None:
+def test_warp_matches_scipy(
+    padding_mode: PaddingMode, size: tuple[int, int], projective: bool
+) -> None:
     x = random_images(2, height=size[0], width=size[1], dtype=torch.float64)
     matrix = random_matrices(projective=projective)
-    expected = sampled_by_scipy(x, matrix, mode=SCIPY_MODES[padding])
-    out = warp(x, matrix, padding=padding, projective=projective)
+    expected = sampled_by_scipy(x, matrix, mode=SCIPY_MODES[padding_mode])
+    out = warp(x, matrix, padding_mode=padding_mode, projective=projective)
     assert largest_difference(out, expected) <= 1e-10
 
 
@@ -118,14 +120,14 @@ def _both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.usefixtures("_both_ways")
-@pytest.mark.parametrize("padding", PADDINGS)
+@pytest.mark.parametrize("padding_mode", PADDINGS)
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("mode", ["bilinear", "nearest"])
 def test_the_identity_is_restored_to_the_last_bit(
-    padding: Padding, size: tuple[int, int], mode: Any
+    padding_mode: PaddingMode, size: tuple[int, int], mode: Any
 ) -> None:
     x = torch.randn(2, 3, *size, generator=torch.Generator().manual_seed(0)).exp()
-    out = warp(x, torch.eye(3).expand(2, 3, 3), padding=padding, mode=mode)
+    out = warp(x, torch.eye(3).expand(2, 3, 3), padding_mode=padding_mode, mode=mode)
     assert torch.equal(out, x)
 
 

@@ -238,9 +238,9 @@ def test_any_channels_precision_and_size_will_do(channels: int) -> None:
         assert Augerino(size=(8, 9))(x).inputs.shape == (2, channels, 8, 9)
 
 
-@pytest.mark.parametrize(("padding", "corner"), [("zeros", 0.0), ("border", 1.0)])
-def test_what_lies_outside_is_up_to_the_user(padding: str, corner: float) -> None:
-    aug = Augerino(padding=padding)  # type: ignore[arg-type]
+@pytest.mark.parametrize(("padding_mode", "corner"), [("zeros", 0.0), ("border", 1.0)])
+def test_what_lies_outside_is_up_to_the_user(padding_mode: str, corner: float) -> None:
+    aug = Augerino(padding_mode=padding_mode)  # type: ignore[arg-type]
     far = torch.tensor([[0.25, 0.25, 0.0, 0.0, 0.0, 0.0]])
     assert aug.render(torch.ones(1, 3, 16, 16), far)[0, 0, 0, 0] == corner
 

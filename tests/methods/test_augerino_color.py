@@ -24,7 +24,7 @@ def color_ranges(low: list[float], high: list[float]) -> AugerinoColor:
 def test_limits_of_colors_are_shares_of_the_way_and_need_not_be_symmetric() -> None:
     a, b = 0.5, 0.8  # 2 σ(log 3) - 1 and 2 σ(log 9) - 1
     aug = color_ranges([-log(3), log(3), log(9)], [log(9), log(9), -log(3)])  # the last: crossed
-    hue, saturation, value = aug.fixed_ranges()["color_jitter"]
+    hue, saturation, value = aug.fixed_ranges()["hsv_jitter"]
     assert hue == pytest.approx((-a / 2, b / 2))
     assert saturation == pytest.approx((1 + a, 1 + b))
     assert value == pytest.approx((1 - a, 1 + b))
@@ -46,7 +46,7 @@ def test_normalized_images_are_colored_as_they_would_be_without() -> None:
 def test_gray_images_have_brightness_but_no_hue() -> None:
     gray = images(2, channels=1)
     assert AugerinoColor(["contrast", "brightness"])(gray).inputs.shape == gray.shape
-    with pytest.raises(ShapeError, match="`x` must be RGB for color_jitter: got 1 channels"):
+    with pytest.raises(ShapeError, match="`x` must be RGB for hsv_jitter: got 1 channels"):
         AugerinoColor()(gray)
 
 

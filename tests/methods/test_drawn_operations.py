@@ -226,7 +226,7 @@ def test_padding_is_honored(name: str) -> None:
     white = torch.ones(1, 3, 16, 16)
     theta = torch.zeros(1, METHODS[name]().transform.n_parameters)
     theta[0, :2] = torch.tensor([float(number_of("translate_x")), 0.5])
-    black, same = METHODS[name](), METHODS[name](padding="border")
+    black, same = METHODS[name](), METHODS[name](padding_mode="border")
     assert black.render(white, theta)[0, 0, 0].tolist() == [0.0] * 8 + [1.0] * 8
     assert torch.equal(same.render(white, theta), white)
 

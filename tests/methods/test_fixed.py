@@ -26,7 +26,7 @@ METHODS: dict[str, Callable[[], Augmenter]] = {
     "random rotation": lambda: RandomAugmentation("rotation"),
     "random crops": lambda: RandomAugmentation(CROPS),
     "random of several": lambda: RandomAugmentation(
-        [CROPS, T.Flip(), T.ColorJitter()], strength=0.5
+        [CROPS, T.Flip(), T.HSVJitter()], strength=0.5
     ),
     "ten crop": FixedViews.ten_crop,
     "auto augment": AutoAugment,

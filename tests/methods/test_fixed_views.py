@@ -62,7 +62,7 @@ def test_five_crops_are_the_first_of_the_ten_and_the_center_is_the_last_of_the_f
 
 def test_a_quarter_crop_is_blown_up_as_torch_does_it() -> None:
     x = random_images(2, height=16, width=16)
-    out = rendered(FixedViews.five_crop(0.5, padding="border"), x, 5)
+    out = rendered(FixedViews.five_crop(0.5, padding_mode="border"), x, 5)
     expected = [
         torch.nn.functional.interpolate(piece, size=(16, 16), mode="bilinear")
         for piece in five_slices(x, 8, 8)
@@ -79,10 +79,10 @@ def test_flips_are_the_image_and_its_mirror_image() -> None:
 
 def test_a_grid_gives_its_boxes_in_its_order() -> None:
     grid = CropGrid([(1.0, 1), (0.5, 3)], max_outside=0.0)
-    views = FixedViews.grid(grid, padding="border")
+    views = FixedViews.grid(grid, padding_mode="border")
     assert torch.equal(views.boxes, grid.boxes)
     assert not any(views.mirrored)
-    assert views.padding == "border"
+    assert views.padding_mode == "border"
 
 
 # --- drawing ------------------------------------------------------------------------------------
@@ -157,8 +157,8 @@ def test_a_wrapped_model_sees_the_ten_crops() -> None:
 def test_views_are_rendered_at_the_size_and_with_the_padding_asked_for() -> None:
     white = torch.ones(2, 3, 16, 16)
     outside = [(0.0, 0.0, 4.0, 4.0)]
-    for padding, corner in (("zeros", 0.0), ("border", 1.0)):
-        views = FixedViews(outside, padding=padding, size=(6, 10))  # type: ignore[arg-type]
+    for padding_mode, corner in (("zeros", 0.0), ("border", 1.0)):
+        views = FixedViews(outside, padding_mode=padding_mode, size=(6, 10))  # type: ignore[arg-type]
         out = rendered(views, white, 1)[0]
         assert out.shape == (2, 3, 6, 10)
         assert out[0, 0, 0, 0] == corner
@@ -181,7 +181,7 @@ def test_the_table_moves_with_the_module_but_is_no_weight() -> None:
     [
         FixedViews.flips,
         FixedViews.ten_crop,
-        lambda: FixedViews(BOXES, [True, False, True], padding="reflection", size=(5, 7)),
+        lambda: FixedViews(BOXES, [True, False, True], padding_mode="reflection", size=(5, 7)),
         lambda: FixedViews(torch.tensor(BOXES), size=9),
     ],
 )
@@ -249,7 +249,9 @@ def test_a_size_is_two_sides_in_pixels(size: Any) -> None:
 
 @pytest.mark.parametrize("config", [[], "views", None, {}, {"boxes": BOXES}, changed(extra=1)])
 def test_a_config_has_the_keys_that_were_written(config: Any) -> None:
-    with pytest.raises(ArgumentError, match="`config` must hold name, boxes, mirrored, padding"):
+    with pytest.raises(
+        ArgumentError, match="`config` must hold name, boxes, mirrored, padding_mode"
+    ):
         FixedViews.from_config(config)
 
 
@@ -258,10 +260,10 @@ def test_a_config_of_something_else_is_refused() -> None:
         FixedViews.from_config(changed(name="crop"))
 
 
-@pytest.mark.parametrize("padding", ["circular", None, ["zeros"]], ids=str)
-def test_an_unknown_padding_is_refused(padding: Any) -> None:
-    with pytest.raises(UnknownNameError, match="There is no padding called"):
-        FixedViews.from_config(changed(padding=padding))
+@pytest.mark.parametrize("padding_mode", ["circular", None, ["zeros"]], ids=str)
+def test_an_unknown_padding_is_refused(padding_mode: Any) -> None:
+    with pytest.raises(UnknownNameError, match="There is no padding_mode called"):
+        FixedViews.from_config(changed(padding_mode=padding_mode))
 
 
 @pytest.mark.parametrize("share", [0.0, -0.5, 1.1, float("nan")])

@@ -54,7 +54,7 @@ def test_the_candidates_are_those_of_the_paper() -> None:
         return torch.full((2,), value)
 
     def geometric(transform: Rotation | Scale, value: float) -> Tensor:
-        return transform.apply(x, all_of(value)[:, None], padding="reflection")
+        return transform.apply(x, all_of(value)[:, None], padding_mode="reflection")
 
     expected = [
         x,
@@ -91,7 +91,7 @@ def test_normalization_padding_and_size_are_honored() -> None:
     x, mean, std = images(3, height=32, width=32), (0.2, 0.3, 0.4), (0.5, 0.6, 0.7)
     m, s = (torch.tensor(v).view(1, 3, 1, 1) for v in (mean, std))
     plain, normalized = LearnedLoss(), LearnedLoss(mean=mean, std=std)
-    black, small = LearnedLoss(padding="zeros"), LearnedLoss(size=(16, 20))
+    black, small = LearnedLoss(padding_mode="zeros"), LearnedLoss(size=(16, 20))
     for row in plain.candidate_theta(x):
         out = plain.render(x, row)
         again = normalized.render((x - m) / s, row) * s + m

@@ -33,11 +33,11 @@ def own_share(batch: AugmentedBatch) -> Tensor:
     return batch.own_share
 
 
-def soft_labels(batch: AugmentedBatch, n_classes: int) -> Tensor:
+def soft_labels(batch: AugmentedBatch, num_classes: int) -> Tensor:
     """Rows of class probabilities, filled in one by one."""
     assert batch.targets is not None
     assert batch.partner_targets is not None
-    soft = torch.zeros(len(batch.inputs), n_classes)
+    soft = torch.zeros(len(batch.inputs), num_classes)
     for row, share in enumerate(own_share(batch).tolist()):
         soft[row, batch.targets[row]] += share
         soft[row, batch.partner_targets[row]] += 1 - share

@@ -112,9 +112,9 @@ def test_every_operation_is_tried() -> None:
 @pytest.mark.parametrize("factor", [0.8, 1.25])
 def test_zoom_enlarges_about_the_middle(factor: float) -> None:
     x = smooth_images(1, height=40, width=60)
-    out = Operations(1).apply(x, one_step("zoom", [factor - 1]), padding="reflection")
+    out = Operations(1).apply(x, one_step("zoom", [factor - 1]), padding_mode="reflection")
     eye = torch.diag(torch.tensor([1 / factor, 1 / factor, 1.0]))[None]
-    assert largest_difference(out, warp(x, eye, padding="reflection")) <= 1e-6
+    assert largest_difference(out, warp(x, eye, padding_mode="reflection")) <= 1e-6
 
 
 def with_a_hole(image: Tensor, value: float) -> Tensor:
@@ -172,7 +172,7 @@ def test_what_lies_outside_is_up_to_the_user() -> None:
     white = torch.ones(1, 3, 16, 16)
     far = one_step("translate_x", [0.5])
     assert Operations(1).apply(white, far)[0, 0, 0, 0] == 0
-    assert Operations(1).apply(white, far, padding="border")[0, 0, 0, 0] == 1
+    assert Operations(1).apply(white, far, padding_mode="border")[0, 0, 0, 0] == 1
 
 
 def test_the_matrix_of_two_steps_is_that_of_both_warps() -> None:

@@ -62,7 +62,7 @@ def test_values_are_uniform_on_their_share_of_the_range(name: str, strength: flo
 
 def test_the_parameters_of_one_draw_are_independent() -> None:
     """Correlations of 4000 draws are within five standard errors, 5 / √4000, of zero."""
-    theta = drawn(RandomAugmentation([T.Rotation(), T.Scale(), T.ColorJitter()]))
+    theta = drawn(RandomAugmentation([T.Rotation(), T.Scale(), T.HSVJitter()]))
     correlations = torch.corrcoef(theta.T) - torch.eye(theta.shape[1])
     assert correlations.abs().max() < 5 / len(theta) ** 0.5
 
@@ -93,9 +93,9 @@ def test_the_limits_of_the_paper_are_strengths_of_single_parameters(
     h: float, s: float, v: float
 ) -> None:
     """Hue within ± h, saturation and value within 1 ± s and 1 ± v, all of it reached."""
-    aug = RandomAugmentation("color_jitter", strength={"hue": 2 * h, "saturation": s, "value": v})
+    aug = RandomAugmentation("hsv_jitter", strength={"hue": 2 * h, "saturation": s, "value": v})
     limits = [(-h, h), (1 - s, 1 + s), (1 - v, 1 + v)]
-    assert aug.fixed_ranges()["color_jitter"] == [pytest.approx(pair) for pair in limits]
+    assert aug.fixed_ranges()["hsv_jitter"] == [pytest.approx(pair) for pair in limits]
     for column, (low, high) in zip(drawn(aug).T, limits, strict=True):
         slack = 1e-6 + 0.01 * (high - low)
         assert low - 1e-6 <= column.min() <= low + slack
@@ -106,8 +106,8 @@ def test_the_limits_of_the_paper_are_strengths_of_single_parameters(
     ("strength", "expected"),
     [
         ({"hue": 0.2}, [[0.2, 1.0, 1.0], [0.2, 1.0, 1.0], [1.0]]),
-        ({"hue": 0.2, "color_jitter": 0.5}, [[0.2, 0.5, 0.5], [0.2, 1.0, 1.0], [1.0]]),
-        ({"hue": 0.2, "color_jitter_2.hue": 0.4}, [[0.2, 1.0, 1.0], [0.4, 1.0, 1.0], [1.0]]),
+        ({"hue": 0.2, "hsv_jitter": 0.5}, [[0.2, 0.5, 0.5], [0.2, 1.0, 1.0], [1.0]]),
+        ({"hue": 0.2, "hsv_jitter_2.hue": 0.4}, [[0.2, 1.0, 1.0], [0.4, 1.0, 1.0], [1.0]]),
         ({"angle": 0.1, "rotation": 0.9}, [[1.0] * 3, [1.0] * 3, [0.1]]),
     ],
     ids=str,
@@ -115,7 +115,7 @@ def test_the_limits_of_the_paper_are_strengths_of_single_parameters(
 def test_the_more_specific_name_wins(
     strength: dict[str, float], expected: list[list[float]]
 ) -> None:
-    aug = RandomAugmentation([T.ColorJitter(), T.ColorJitter(), T.Rotation()], strength=strength)
+    aug = RandomAugmentation([T.HSVJitter(), T.HSVJitter(), T.Rotation()], strength=strength)
     assert list(aug.strength.values()) == expected
 
 
@@ -183,8 +183,8 @@ def test_normalized_images_are_colored_as_they_would_be_without() -> None:
     x, mean, std = images(4), (0.2, 0.3, 0.4), (0.5, 0.6, 0.7)
     m, s = (torch.tensor(v).view(1, 3, 1, 1) for v in (mean, std))
     plain, normalized = (
-        RandomAugmentation("color_jitter"),
-        RandomAugmentation("color_jitter", mean=mean, std=std),
+        RandomAugmentation("hsv_jitter"),
+        RandomAugmentation("hsv_jitter", mean=mean, std=std),
     )
     theta = drawn(plain, 2)
     torch.testing.assert_close(
@@ -192,9 +192,9 @@ def test_normalized_images_are_colored_as_they_would_be_without() -> None:
     )
 
 
-@pytest.mark.parametrize(("padding", "corner"), [("zeros", 0.0), ("border", 1.0)])
-def test_what_lies_outside_is_up_to_the_user(padding: str, corner: float) -> None:
-    aug = RandomAugmentation(T.Translate(), padding=padding)  # type: ignore[arg-type]
+@pytest.mark.parametrize(("padding_mode", "corner"), [("zeros", 0.0), ("border", 1.0)])
+def test_what_lies_outside_is_up_to_the_user(padding_mode: str, corner: float) -> None:
+    aug = RandomAugmentation(T.Translate(), padding_mode=padding_mode)  # type: ignore[arg-type]
     white = torch.ones(1, 3, 16, 16)
     far = torch.tensor([[p.high for p in interval_of(aug, "translate").parameters]])
     assert aug.render(white, far)[0, 0, 0, 0] == corner
@@ -202,7 +202,7 @@ def test_what_lies_outside_is_up_to_the_user(padding: str, corner: float) -> Non
 
 def test_the_settings_can_be_read_from_the_printed_form() -> None:
     aug = RandomAugmentation(
-        [CROPS, T.Flip(), T.Rotation(), T.ColorJitter(), T.Noise()],
+        [CROPS, T.Flip(), T.Rotation(), T.HSVJitter(), T.Noise()],
         strength={"rotation": 0.5, "hue": 0.2, "noise": 0.3},
         sizes=(0.3, 0.9),
     )
@@ -211,14 +211,14 @@ def test_the_settings_can_be_read_from_the_printed_form() -> None:
         "boxes of side 0.3 to 0.9",
         "2 choices",
         "rotation: 50% of its range",
-        "color_jitter: hue 20%, saturation 100%, value 100% of its range",
+        "hsv_jitter: hue 20%, saturation 100%, value 100% of its range",
         "noise: 30% of its range",
     ):
         assert words in text
 
 
 def test_the_number_of_columns_is_that_of_all_factors() -> None:
-    aug = RandomAugmentation([CROPS, T.Flip(), T.ColorJitter()])
+    aug = RandomAugmentation([CROPS, T.Flip(), T.HSVJitter()])
     sizes = [space.size for space in aug.transform.spaces.values()]
     assert drawn(aug, 5).shape == (10, sum(sizes))
     assert prod(sizes) > 0
@@ -237,11 +237,11 @@ def test_a_strength_is_a_share(strength: float | dict[str, float]) -> None:
 )
 def test_a_strength_for_what_is_not_there_is_answered_with_what_is(name: str, hint: str) -> None:
     """A seed is always drawn from all of its range, and so is not there."""
-    known = "Known: color_jitter, hue, noise, rotation, saturation, strength, value"
+    known = "Known: hsv_jitter, hue, noise, rotation, saturation, strength, value"
     with pytest.raises(UnknownNameError, match=rf"no factor or parameter called '{name}'.*{hint}"):
-        RandomAugmentation(["rotation", "color_jitter", "noise"], strength={name: 0.5})
-    with pytest.raises(UnknownNameError, match=known.replace("color", "angle, color")):
-        RandomAugmentation(["rotation", "color_jitter", "noise"], strength={name: 0.5})
+        RandomAugmentation(["rotation", "hsv_jitter", "noise"], strength={name: 0.5})
+    with pytest.raises(UnknownNameError, match=known.replace("hsv", "angle, hsv")):
+        RandomAugmentation(["rotation", "hsv_jitter", "noise"], strength={name: 0.5})
 
 
 @pytest.mark.parametrize("sizes", [(0.0, 1.0), (0.6, 0.5), (0.5, 1.1), (-0.5, 0.5)])

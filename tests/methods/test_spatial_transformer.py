@@ -304,10 +304,10 @@ def test_another_size_and_precision_come_out_as_asked() -> None:
     assert built()(x).inputs.dtype == torch.float64
 
 
-@pytest.mark.parametrize(("padding", "corner"), [("zeros", 0.0), ("border", 1.0)])
-def test_what_lies_outside_is_up_to_the_user(padding: str, corner: float) -> None:
+@pytest.mark.parametrize(("padding_mode", "corner"), [("zeros", 0.0), ("border", 1.0)])
+def test_what_lies_outside_is_up_to_the_user(padding_mode: str, corner: float) -> None:
     smaller = torch.tensor([[2.0, 0.0, 0.0, 0.0, 2.0, 0.0]])
-    out = built(padding=padding).render(torch.ones(1, 3, 16, 16), smaller)
+    out = built(padding_mode=padding_mode).render(torch.ones(1, 3, 16, 16), smaller)
     assert out[0, 0, 0, 0] == corner
     assert out[0, 0, 8, 8] == 1
 

@@ -30,11 +30,11 @@ def naive(features: Tensor, logits: Tensor, weight: Tensor, bias: Tensor) -> Ten
     return result
 
 
-@pytest.mark.parametrize("n_classes", [1, 2, 5, 40])
-def test_the_evidence_is_what_a_loop_over_places_finds(n_classes: int) -> None:
+@pytest.mark.parametrize("num_classes", [1, 2, 5, 40])
+def test_the_evidence_is_what_a_loop_over_places_finds(num_classes: int) -> None:
     torch.manual_seed(0)
     features = torch.randn(2, 6, 3, 2)
-    weight, bias = torch.randn(n_classes, 6), torch.randn(n_classes)
+    weight, bias = torch.randn(num_classes, 6), torch.randn(num_classes)
     logits = features.mean(dim=(2, 3)) @ weight.T + bias
     found = class_evidence(features, logits, weight, bias)
     torch.testing.assert_close(found, naive(features, logits, weight, bias), atol=1e-5, rtol=1e-4)

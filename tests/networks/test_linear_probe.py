@@ -12,9 +12,9 @@ from instaaug.networks import linear_probe
 from instaaug.networks.linear_probe import LinearProbe, feature_statistics
 
 
-def random_probe(n_features: int = 4, n_classes: int = 3) -> LinearProbe:
+def random_probe(n_features: int = 4, num_classes: int = 3) -> LinearProbe:
     random = torch.Generator().manual_seed(0)
-    probe = LinearProbe(n_features, n_classes)
+    probe = LinearProbe(n_features, num_classes)
     state = {
         name: torch.rand(value.shape, generator=random) + 0.5
         for name, value in probe.state_dict().items()

@@ -133,7 +133,7 @@ def test_a_narrow_block_learns_in_channels_last_order(channels: int) -> None:
     assert all(torch.isfinite(p.grad).all() for p in block.parameters() if p.grad is not None)
 
 
-def preact_resnet18_parameters(n_classes: int, first: int, in_channels: int = 3) -> int:
+def preact_resnet18_parameters(num_classes: int, first: int, in_channels: int = 3) -> int:
     """Counted by hand: weights of the convolutions, two numbers per normalized channel, a head."""
     total = in_channels * first * 9
     before = first
@@ -143,18 +143,18 @@ def preact_resnet18_parameters(n_classes: int, first: int, in_channels: int = 3)
         total += before * after if stage > 0 else 0  # the 1 × 1 shortcut where the stride is 2
         total += 2 * before + 2 * after + 4 * after
         before = after
-    return total + 2 * before + before * n_classes + n_classes
+    return total + 2 * before + before * num_classes + num_classes
 
 
 @pytest.mark.parametrize(
-    ("n_classes", "width", "in_channels"), [(200, 1.0, 3), (10, 0.25, 3), (4, 0.0625, 1)]
+    ("num_classes", "width", "in_channels"), [(200, 1.0, 3), (10, 0.25, 3), (4, 0.0625, 1)]
 )
 def test_the_classifier_has_the_parameters_counted_by_hand(
-    n_classes: int, width: float, in_channels: int
+    num_classes: int, width: float, in_channels: int
 ) -> None:
-    model = PreActResNet18(n_classes, width=width, in_channels=in_channels)
+    model = PreActResNet18(num_classes, width=width, in_channels=in_channels)
     n_parameters = sum(p.numel() for p in model.parameters())
-    assert n_parameters == preact_resnet18_parameters(n_classes, round(64 * width), in_channels)
+    assert n_parameters == preact_resnet18_parameters(num_classes, round(64 * width), in_channels)
 
 
 def test_the_paper_classifier_has_eleven_million_parameters() -> None:

@@ -201,7 +201,7 @@ def test_a_shared_head_gives_every_input_the_same() -> None:
 
 def class_head(levels: tuple[Level, ...] = ((0.5, 2),)) -> ClassHead:
     family = make_family(Boxes(levels))
-    head = ClassHead(torch.zeros(family.n_raw), n_classes=3, family=family)
+    head = ClassHead(torch.zeros(family.n_raw), num_classes=3, family=family)
     with torch.no_grad():
         head.raw.copy_(torch.arange(12.0).view(3, 4))
     return head
@@ -233,7 +233,7 @@ def test_a_class_head_crops_at_random_when_the_class_is_unknown() -> None:
 
 def test_a_class_head_of_intervals_takes_the_mean_when_the_class_is_unknown() -> None:
     family = make_family(Interval((Parameter("angle", -1.0, 1.0),)))
-    head = ClassHead(torch.zeros(2), n_classes=2, family=family).eval()
+    head = ClassHead(torch.zeros(2), num_classes=2, family=family).eval()
     with torch.no_grad():
         head.raw.copy_(torch.tensor([[1.0, 2.0], [3.0, 6.0]]))
     assert head([], None, 3).tolist() == [[2.0, 4.0]] * 3

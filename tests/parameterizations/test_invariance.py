@@ -21,7 +21,7 @@ TURN = Interval((Parameter("angle", -pi, pi, period=2 * pi),))
 def phi_with(
     network: nn.Module | None,
     conditioning: Conditioning = "input",
-    n_classes: int | None = None,
+    num_classes: int | None = None,
     in_channels: int = 3,
 ) -> InvarianceModule:
     grid = CropGrid(CROP.levels)
@@ -32,7 +32,7 @@ def phi_with(
         network=network,
         in_channels=in_channels,
         conditioning=conditioning,
-        n_classes=n_classes,
+        num_classes=num_classes,
     )
 
 
@@ -124,7 +124,7 @@ def test_without_input_all_inputs_share_one_distribution_and_there_is_no_network
 
 
 def test_per_class_the_label_decides() -> None:
-    phi = phi_with(None, conditioning="class", n_classes=4)
+    phi = phi_with(None, conditioning="class", num_classes=4)
     assert [tuple(p.shape) for p in phi.parameters()] == [(4, 321), (4, 2)]
     with torch.no_grad():
         phi.get_parameter("heads.1.raw")[2] = 3.0
@@ -132,11 +132,11 @@ def test_per_class_the_label_decides() -> None:
     assert widths[0] == widths[2] > widths[1]
 
 
-@pytest.mark.parametrize("n_classes", [None, 0, -1])
-def test_per_class_the_number_of_classes_is_needed(n_classes: int | None) -> None:
-    match = rf'`n_classes` must be at least 1 with conditioning="class": got {n_classes}\.'
+@pytest.mark.parametrize("num_classes", [None, 0, -1])
+def test_per_class_the_number_of_classes_is_needed(num_classes: int | None) -> None:
+    match = rf'`num_classes` must be at least 1 with conditioning="class": got {num_classes}\.'
     with pytest.raises(ArgumentError, match=match):
-        phi_with(None, conditioning="class", n_classes=n_classes)
+        phi_with(None, conditioning="class", num_classes=num_classes)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ FACTS = DataFacts(
         ("cifar10", "auto", ["crop"]),
         ("my/pictures", "auto", ["crop"]),
         ("sprites", "crop", ["crop"]),
-        ("sprites", " crop , color,", ["crop", "color_jitter"]),
+        ("sprites", " crop , color,", ["crop", "hsv_jitter"]),
     ],
 )
 def test_the_transforms_are_those_named_or_fit_the_data(

@@ -24,7 +24,7 @@ from instaaug.runs.config import (
     setting_help,
     setting_panel,
 )
-from instaaug.functional.warp import Padding
+from instaaug.functional.warp import PaddingMode
 from instaaug.objectives import Baseline, Rule
 from instaaug.parameterizations import Conditioning
 from instaaug.tasks.optimization import OptimizerName, ScheduleName
@@ -170,7 +170,7 @@ def test_an_unknown_name_is_refused_with_what_is_known(values: dict[Any, Any], w
         ("estimator", get_args(Estimator)),
         ("baseline", get_args(Baseline)),
         ("rule", get_args(Rule)),
-        ("padding", get_args(Padding)),
+        ("padding_mode", get_args(PaddingMode)),
         ("merge", get_args(Merge)),
         ("select", get_args(Select)),
         ("optimizer", get_args(OptimizerName)),

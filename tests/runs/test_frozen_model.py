@@ -21,9 +21,9 @@ def settings(function: str = "spotter", **others: Any) -> FrozenConfig:
     return FrozenConfig(model=f"{SPOTS}:{function}", data="spots", **others)
 
 
-def built(function: str = "spotter", n_classes: int = 3, **others: Any) -> FrozenModel:
+def built(function: str = "spotter", num_classes: int = 3, **others: Any) -> FrozenModel:
     config = settings(function, **others)
-    return build_model(find_model(config.model), config, n_classes)
+    return build_model(find_model(config.model), config, num_classes)
 
 
 # A function

@@ -251,7 +251,7 @@ def test_an_augmenter_that_sees_the_object_gets_credit() -> None:
 @pytest.mark.parametrize("conditioning", ["none", "class"])
 def test_one_that_does_not_look_gets_none(conditioning: Any) -> None:
     images, boxes = bright_squares(9)
-    aug = InstaAug(Crop(levels=LEVELS), conditioning=conditioning, n_classes=1)
+    aug = InstaAug(Crop(levels=LEVELS), conditioning=conditioning, num_classes=1)
     probs, grid = crop_probabilities(subject(aug), images)
     assert probs.shape == (9, 1 + 9 + 25)
     gain = find_objects(probs, grid, _normalized(boxes)).gain("iou", "average")

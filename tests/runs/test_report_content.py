@@ -39,9 +39,9 @@ def column(subject: Subject, n_views: int = 4) -> Column:
 def always(one: Column, right: list[bool], *, at: int) -> Column:
     """The same run, had it been right where it is said with ``at`` views, and else nowhere."""
     targets = one.images.targets
-    n_classes = one.seen.plain.shape[1]
-    hits = torch.nn.functional.one_hot(targets, n_classes).float()
-    misses = torch.nn.functional.one_hot((targets + 1) % n_classes, n_classes).float()
+    num_classes = one.seen.plain.shape[1]
+    hits = torch.nn.functional.one_hot(targets, num_classes).float()
+    misses = torch.nn.functional.one_hot((targets + 1) % num_classes, num_classes).float()
     wanted = torch.where(torch.tensor(right)[:, None], hits, misses)
     merged = misses.expand(len(one.seen.merged), -1, -1).clone()
     if at:

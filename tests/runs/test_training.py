@@ -153,12 +153,12 @@ def test_a_plateau_lowers_the_learning_rate_when_nothing_improves(tmp_path: Path
 @pytest.mark.parametrize(
     ("settings", "factors"),
     [
-        ({"transforms": "crop,color"}, {"crop", "color_jitter"}),
+        ({"transforms": "crop,color"}, {"crop", "hsv_jitter"}),
         ({"conditioning": "none"}, {"rotation"}),
         ({"conditioning": "none", "transforms": "crop"}, {"crop"}),
         ({"conditioning": "class"}, None),  # depends on the label, which a test image lacks
         ({"n_samples": 2, "baseline": "rloo", "transforms": "crop"}, {"crop"}),
-        ({"rule": "fixed", "padding": "border", "flip": True}, {"rotation"}),
+        ({"rule": "fixed", "padding_mode": "border", "flip": True}, {"rotation"}),
         ({"accumulate": 2, "clip": 0.1, "label_smoothing": 0.1}, {"rotation"}),
         ({"select": "top", "merge": "probability", "transforms": "crop"}, {"crop"}),
         ({"model": "preact_resnet18", "width": 0.125}, {"rotation"}),

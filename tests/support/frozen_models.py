@@ -166,15 +166,15 @@ class TwoHeads(nn.Module):
         return result
 
 
-def hidden(width: int, n_classes: int = N_CLASSES) -> nn.Module:
+def hidden(width: int, num_classes: int = N_CLASSES) -> nn.Module:
     """A MobileNetV3 in small: another linear layer between the map and the classes."""
-    last = [nn.Linear(WIDTH, width), nn.Hardswish(), nn.Linear(width, n_classes)]
+    last = [nn.Linear(WIDTH, width), nn.Hardswish(), nn.Linear(width, num_classes)]
     return nn.Sequential(stem(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), *last)
 
 
-def flat(n_classes: int = N_CLASSES) -> nn.Module:
+def flat(num_classes: int = N_CLASSES) -> nn.Module:
     """A VGG in small: the map is flattened, not pooled."""
-    last = [nn.Linear(WIDTH * 64, 20), nn.ReLU(), nn.Dropout(), nn.Linear(20, n_classes)]
+    last = [nn.Linear(WIDTH * 64, 20), nn.ReLU(), nn.Dropout(), nn.Linear(20, num_classes)]
     return nn.Sequential(Scaled(), stem(), nn.ReLU(), nn.Flatten(), *last)
 
 

@@ -15,12 +15,12 @@ def images(
     return torch.rand(batch, channels, height, width, generator=random)
 
 
-def labels(batch: int = 4, n_classes: int = 3) -> Tensor:
+def labels(batch: int = 4, num_classes: int = 3) -> Tensor:
     """0, 1, 2, 0, 1, 2, ..."""
-    return torch.arange(batch) % n_classes
+    return torch.arange(batch) % num_classes
 
 
-def small_classifier(n_classes: int = 3, channels: int = 3) -> nn.Module:
+def small_classifier(num_classes: int = 3, channels: int = 3) -> nn.Module:
     """Has a BatchNorm, whose buffers tell whether it was run in training mode."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -30,7 +30,7 @@ def small_classifier(n_classes: int = 3, channels: int = 3) -> nn.Module:
             nn.ReLU(),
             nn.AdaptiveAvgPool2d(2),
             nn.Flatten(),
-            nn.Linear(32, n_classes),
+            nn.Linear(32, num_classes),
         )
 
 

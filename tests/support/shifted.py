@@ -41,11 +41,11 @@ class Shifted(FixedAugmenter):
         return Views(theta, self.weight, picked(model(self.render(x, theta[0])), output))
 
 
-def loose_classifier(n_classes: int = 4, *, sharpness: float = 6.0) -> nn.Module:
+def loose_classifier(num_classes: int = 4, *, sharpness: float = 6.0) -> nn.Module:
     """For shifted images: unsure at first sight, and of different minds on different views."""
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        linear = nn.Linear(n_classes, n_classes)
+        linear = nn.Linear(num_classes, num_classes)
     with torch.no_grad():
         linear.weight.mul_(sharpness)
 
@@ -56,8 +56,8 @@ def loose_classifier(n_classes: int = 4, *, sharpness: float = 6.0) -> nn.Module
 
         @override
         def forward(self, x: Tensor) -> Tensor:
-            speed = torch.arange(1, n_classes + 1, dtype=x.dtype)
-            phase = x.flatten(1)[:, :n_classes]
+            speed = torch.arange(1, num_classes + 1, dtype=x.dtype)
+            phase = x.flatten(1)[:, :num_classes]
             result: Tensor = self.linear((phase * speed).sin())
             return result
 

@@ -31,19 +31,19 @@ STRONG, WEAK, FAINT = 90, 60, 10
 class Spotter(nn.Module):
     """Adds up, over the picture, how much of each color there is."""
 
-    def __init__(self, n_classes: int = 3) -> None:
+    def __init__(self, num_classes: int = 3) -> None:
         super().__init__()
-        self.opponent = nn.Conv2d(3, n_classes, 1)
+        self.opponent = nn.Conv2d(3, num_classes, 1)
         self.relu = nn.ReLU()
         self.pool = nn.AdaptiveAvgPool2d(1)
-        self.head = nn.Linear(n_classes, n_classes)
+        self.head = nn.Linear(num_classes, num_classes)
         with torch.no_grad():
-            rows = torch.full((n_classes, 3), -0.5)
+            rows = torch.full((num_classes, 3), -0.5)
             for number, name in enumerate(COLORS):
                 rows[number, CHANNELS[name]] = 1.0
             self.opponent.weight.copy_(rows[:, :, None, None])
             self.opponent.bias.zero_()  # type: ignore[union-attr]
-            self.head.weight.copy_(30 * torch.eye(n_classes))
+            self.head.weight.copy_(30 * torch.eye(num_classes))
             self.head.bias.zero_()
 
     @override
@@ -70,8 +70,8 @@ def spotter() -> nn.Module:
     return Spotter()
 
 
-def spotter_for(n_classes: int) -> nn.Module:
-    return Spotter(n_classes)
+def spotter_for(num_classes: int) -> nn.Module:
+    return Spotter(num_classes)
 
 
 def as_dict() -> nn.Module:

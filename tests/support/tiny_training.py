@@ -93,7 +93,7 @@ def supervised(
     """Two classes, plain gradient descent unless told otherwise."""
     settings.setdefault("optimization", Optimization("sgd", 0.1, momentum=0.0))
     return SupervisedTask(
-        model or classifier(), augmenter or NoAugmentation(), n_classes=2, **settings
+        model or classifier(), augmenter or NoAugmentation(), num_classes=2, **settings
     )
 
 

@@ -207,7 +207,7 @@ def test_predictions_need_a_probe() -> None:
     [
         (MixUp, "must do without labels"),
         (AdaAugment, "must do without labels"),
-        (lambda: crops(conditioning="class", n_classes=2, baseline="none"), "needs labels"),
+        (lambda: crops(conditioning="class", num_classes=2, baseline="none"), "needs labels"),
         (lambda: crops(estimator="exact", baseline="none"), "every box"),
         (lambda: crops(baseline="rloo"), "two samples whose loss is one"),
     ],

@@ -116,7 +116,7 @@ def test_one_distribution_for_all_inputs_heeds_none() -> None:
     [
         supervised(),
         supervised(RandomAugmentation(T.Rotation())),
-        task_with(CROP, conditioning="class", n_classes=2),
+        task_with(CROP, conditioning="class", num_classes=2),
     ],
     ids=["none", "random", "class"],
 )

@@ -40,7 +40,7 @@ def naive_shares(
 def test_shares_are_those_of_a_double_loop(k: int, temperature: float) -> None:
     bank, targets, queries = problem()
     scores = neighbor_scores(
-        bank, targets, queries, n_classes=N_CLASSES, k=k, temperature=temperature
+        bank, targets, queries, num_classes=N_CLASSES, k=k, temperature=temperature
     )
     expected = naive_shares(bank, targets, queries, k, temperature).clamp(min=1e-12).log()
     torch.testing.assert_close(scores, expected)
@@ -49,37 +49,37 @@ def test_shares_are_those_of_a_double_loop(k: int, temperature: float) -> None:
 @pytest.mark.parametrize("most", [1, 95, 10_000])  # one query, three, all at once
 def test_chunks_change_nothing(most: int) -> None:
     bank, targets, queries = problem()
-    expected = neighbor_scores(bank, targets, queries, n_classes=N_CLASSES)
-    found = neighbor_scores(bank, targets, queries, n_classes=N_CLASSES, most_similarities=most)
+    expected = neighbor_scores(bank, targets, queries, num_classes=N_CLASSES)
+    found = neighbor_scores(bank, targets, queries, num_classes=N_CLASSES, most_similarities=most)
     torch.testing.assert_close(found, expected)
 
 
 def test_lengths_of_features_do_not_matter() -> None:
     bank, targets, queries = problem()
-    expected = neighbor_scores(bank, targets, queries, n_classes=N_CLASSES)
+    expected = neighbor_scores(bank, targets, queries, num_classes=N_CLASSES)
     lengths = torch.linspace(0.1, 50, len(bank), dtype=torch.float64)[:, None]
-    found = neighbor_scores(bank * lengths, targets, 9 * queries, n_classes=N_CLASSES)
+    found = neighbor_scores(bank * lengths, targets, 9 * queries, num_classes=N_CLASSES)
     torch.testing.assert_close(found, expected)
 
 
 def test_at_a_low_temperature_the_nearest_decides_alone() -> None:
     bank, targets, queries = problem()
-    one = neighbor_scores(bank, targets, queries, n_classes=N_CLASSES, k=1)
-    cold = neighbor_scores(bank, targets, queries, n_classes=N_CLASSES, temperature=1e-5)
+    one = neighbor_scores(bank, targets, queries, num_classes=N_CLASSES, k=1)
+    cold = neighbor_scores(bank, targets, queries, num_classes=N_CLASSES, temperature=1e-5)
     torch.testing.assert_close(cold, one)
     assert torch.isfinite(cold).all()
 
 
 def test_at_a_high_temperature_a_whole_bank_votes_by_class_frequency() -> None:
     bank, targets, queries = problem()
-    scores = neighbor_scores(bank, targets, queries, n_classes=N_CLASSES, k=30, temperature=1e9)
+    scores = neighbor_scores(bank, targets, queries, num_classes=N_CLASSES, k=30, temperature=1e9)
     frequency = targets.bincount(minlength=N_CLASSES).double() / 30
     torch.testing.assert_close(scores.exp(), frequency.expand(11, -1))
 
 
 def test_scores_can_be_counted_like_logits() -> None:
     bank, targets, queries = problem()
-    scores = neighbor_scores(bank, targets, queries, n_classes=N_CLASSES, k=1)
+    scores = neighbor_scores(bank, targets, queries, num_classes=N_CLASSES, k=1)
     labels = scores.argmax(dim=1)
     labels[0] = (labels[0] + 1) % N_CLASSES  # a class without a vote
     tally = ClassificationTally()
@@ -91,22 +91,22 @@ def test_scores_can_be_counted_like_logits() -> None:
 
 def test_half_precision_is_compared_in_single() -> None:
     bank, targets, queries = (t.half() if t.is_floating_point() else t for t in problem())
-    found = neighbor_scores(bank, targets.int(), queries, n_classes=N_CLASSES)
+    found = neighbor_scores(bank, targets.int(), queries, num_classes=N_CLASSES)
     assert found.dtype == torch.float32
-    expected = neighbor_scores(bank.float(), targets, queries.float(), n_classes=N_CLASSES)
+    expected = neighbor_scores(bank.float(), targets, queries.float(), num_classes=N_CLASSES)
     assert torch.equal(found, expected)
 
 
 def test_features_that_are_all_zero_are_equally_far_from_everything() -> None:
     bank, targets, _ = problem()
-    scores = neighbor_scores(bank, targets, torch.zeros(1, 5), n_classes=N_CLASSES, k=30)
+    scores = neighbor_scores(bank, targets, torch.zeros(1, 5), num_classes=N_CLASSES, k=30)
     frequency = targets.bincount(minlength=N_CLASSES).double() / 30
     torch.testing.assert_close(scores.exp(), frequency[None])
 
 
 def test_no_queries_have_no_scores() -> None:
     bank, targets, _ = problem()
-    scores = neighbor_scores(bank, targets, torch.zeros(0, 5), n_classes=N_CLASSES)
+    scores = neighbor_scores(bank, targets, torch.zeros(0, 5), num_classes=N_CLASSES)
     assert scores.shape == (0, N_CLASSES)
 
 
@@ -131,7 +131,7 @@ def test_what_cannot_be_counted_is_refused(
 ) -> None:
     given = {
         "bank": torch.rand(3, 2), "bank_targets": torch.tensor([0, 1, 1]),
-        "queries": torch.rand(1, 2), "n_classes": 2, **arguments,
+        "queries": torch.rand(1, 2), "num_classes": 2, **arguments,
     }  # fmt: skip
     with pytest.raises(error, match=words):
         neighbor_scores(**given)

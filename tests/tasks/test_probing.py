@@ -17,17 +17,19 @@ from instaaug.tasks import probing
 from instaaug.tasks.probing import FittedProbe, fit_probe
 
 
-def clouds(n: int = 90, d: int = 5, n_classes: int = 3, *, seed: int = 0) -> tuple[Tensor, Tensor]:
+def clouds(
+    n: int = 90, d: int = 5, num_classes: int = 3, *, seed: int = 0
+) -> tuple[Tensor, Tensor]:
     """Correlated features of overlapping classes, none of which is empty."""
     random = torch.Generator().manual_seed(seed)
-    targets = torch.arange(n) % n_classes
-    centers = torch.randn(n_classes, d, generator=random)
+    targets = torch.arange(n) % num_classes
+    centers = torch.randn(num_classes, d, generator=random)
     mixing = torch.randn(d, d, generator=random)
     return (torch.randn(n, d, generator=random) + centers[targets]) @ mixing + 3, targets
 
 
-def with_decay(decay: float, data: tuple[Tensor, Tensor], n_classes: int = 3) -> FittedProbe:
-    return fit_probe(*data, n_classes=n_classes, decays=[decay])
+def with_decay(decay: float, data: tuple[Tensor, Tensor], num_classes: int = 3) -> FittedProbe:
+    return fit_probe(*data, num_classes=num_classes, decays=[decay])
 
 
 def accuracy(fitted: FittedProbe, features: Tensor, targets: Tensor) -> float:
@@ -111,7 +113,7 @@ def test_a_planted_linear_rule_is_recovered() -> None:
     rule = torch.randn(4, 6, generator=random)
     features = torch.randn(1200, 6, generator=random)
     targets = (features @ rule.T).argmax(dim=1)
-    fitted = fit_probe(features[:800], targets[:800], n_classes=4)
+    fitted = fit_probe(features[:800], targets[:800], num_classes=4)
     assert accuracy(fitted, features[800:], targets[800:]) > 0.93
     assert fitted.decay < 1e-2  # there is nothing to be cautious of
 
@@ -136,7 +138,7 @@ def test_the_decay_is_chosen_on_features_that_were_not_fitted() -> None:
     """
     train, test = noisy(seed=0), noisy(seed=1)
     weak = with_decay(1e-5, train, 10)
-    chosen = fit_probe(*train, n_classes=10, decays=[0.1, 1e-5], validation_fraction=0.4)
+    chosen = fit_probe(*train, num_classes=10, decays=[0.1, 1e-5], validation_fraction=0.4)
     assert accuracy(weak, *train) > accuracy(chosen, *train) + 0.1  # it would win on these
     assert chosen.decay == 0.1
     assert accuracy(chosen, *test) > accuracy(weak, *test) + 0.04
@@ -144,7 +146,7 @@ def test_the_decay_is_chosen_on_features_that_were_not_fitted() -> None:
 
 def test_validation_is_the_accuracy_of_a_probe_of_the_other_features() -> None:
     features, targets = clouds(120)
-    fitted = fit_probe(features, targets, n_classes=3, seed=4, decays=[1.0, 0.01])
+    fitted = fit_probe(features, targets, num_classes=3, seed=4, decays=[1.0, 0.01])
     held_out = probing._held_out(targets, 0.2, 4)
     stays = torch.ones(120, dtype=torch.bool)
     stays[held_out] = False
@@ -156,7 +158,7 @@ def test_validation_is_the_accuracy_of_a_probe_of_the_other_features() -> None:
 def test_of_equally_good_decays_the_strongest_is_chosen_in_whatever_order() -> None:
     features = torch.cat([torch.full((20, 1), -1.0), torch.full((20, 1), 1.0)])
     targets = torch.arange(40) // 20
-    fitted = fit_probe(features, targets, n_classes=2, decays=[1e-3, 0.1, 1e-2, 0.1])
+    fitted = fit_probe(features, targets, num_classes=2, decays=[1e-3, 0.1, 1e-2, 0.1])
     assert fitted.decay == 0.1
     assert fitted.validation == {0.1: 1.0, 1e-2: 1.0, 1e-3: 1.0}
     assert list(fitted.validation) == [0.1, 1e-2, 1e-3]
@@ -164,7 +166,7 @@ def test_of_equally_good_decays_the_strongest_is_chosen_in_whatever_order() -> N
 
 def test_the_same_seed_gives_the_same_bits() -> None:
     data = clouds()
-    one, same = (fit_probe(*data, n_classes=3, seed=5, decays=[0.1, 0.01]) for _ in range(2))
+    one, same = (fit_probe(*data, num_classes=3, seed=5, decays=[0.1, 0.01]) for _ in range(2))
     assert one.validation == same.validation
     for name, value in one.probe.state_dict().items():
         assert torch.equal(value, same.probe.state_dict()[name])
@@ -200,21 +202,21 @@ def test_seeds_set_different_features_aside() -> None:
 
 
 def test_a_class_of_one_input_is_fitted() -> None:
-    features, targets = clouds(31, n_classes=2)
+    features, targets = clouds(31, num_classes=2)
     features[-1] += 100
     targets[-1] = 2
-    fitted = fit_probe(features, targets, n_classes=3)
+    fitted = fit_probe(features, targets, num_classes=3)
     assert int(fitted.probe(features[-1:]).argmax()) == 2
 
 
 def test_with_one_input_per_class_the_strongest_decay_is_used() -> None:
-    fitted = fit_probe(torch.eye(3), torch.arange(3), n_classes=3)
+    fitted = fit_probe(torch.eye(3), torch.arange(3), num_classes=3)
     assert (fitted.decay, fitted.validation) == (1.0, {})
     assert fitted.probe(torch.eye(3)).argmax(dim=1).tolist() == [0, 1, 2]
 
 
 def test_a_class_without_inputs_is_never_predicted_and_leaves_the_others_as_they_are() -> None:
-    features, targets = clouds(n_classes=2)
+    features, targets = clouds(num_classes=2)
     expected = with_decay(0.1, (features, targets), 2).probe(features)
     logits = with_decay(0.1, (features, 3 * targets), 5).probe(features)  # classes 0 and 3
     torch.testing.assert_close(logits[:, [0, 3]], expected)
@@ -260,6 +262,6 @@ FEATURES, TARGETS = torch.rand(4, 2), torch.tensor([0, 0, 1, 1])
 def test_what_cannot_be_fitted_is_refused(
     arguments: dict[str, Any], error: type[Exception], words: str
 ) -> None:
-    given = {"features": FEATURES, "targets": TARGETS, "n_classes": 2, **arguments}
+    given = {"features": FEATURES, "targets": TARGETS, "num_classes": 2, **arguments}
     with pytest.raises(error, match=words):
         fit_probe(**given)

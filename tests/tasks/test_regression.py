@@ -101,8 +101,8 @@ def angle_task(kind: str, splits: DataSplits) -> RegressionTask:
     """
     torch.manual_seed(0)
     mean, std = channel_statistics(splits.train)
-    transforms = [T.Rotation(), T.ColorJitter()]
-    shared: dict[str, Any] = {"mean": mean, "std": std, "padding": "border"}
+    transforms = [T.Rotation(), T.HSVJitter()]
+    shared: dict[str, Any] = {"mean": mean, "std": std, "padding_mode": "border"}
     augmenter = (
         RandomAugmentation(transforms, **shared)
         if kind == "random"

@@ -113,7 +113,7 @@ def test_without_augmentation_a_step_is_a_step_of_plain_gradient_descent() -> No
 
 
 def test_label_smoothing_is_that_of_the_formula() -> None:
-    task = SupervisedTask(classifier(), NoAugmentation(), n_classes=2, label_smoothing=0.2)
+    task = SupervisedTask(classifier(), NoAugmentation(), num_classes=2, label_smoothing=0.2)
     logits, labels = torch.tensor([[2.0, -1.0]]), torch.tensor([0])
     log_p = logits.log_softmax(dim=1)[0]
     torch.testing.assert_close(

@@ -25,7 +25,7 @@ CROP = T.Crop(levels=((1.0, 1), (0.5, 2)))
 
 def several() -> InstaAug:
     torch.manual_seed(0)
-    return InstaAug([CROP, T.Rotation(), T.ColorJitter()], mean=(0.4,), std=(0.3,))
+    return InstaAug([CROP, T.Rotation(), T.HSVJitter()], mean=(0.4,), std=(0.3,))
 
 
 def trained(
@@ -126,7 +126,7 @@ def test_the_board_has_pictures_widths_and_box_sides_of_every_epoch(tmp_path: Pa
     picture = board.Images("samples")[-1]
     assert [3, picture.height, picture.width] == list(sample_sheet(task, PIXELS, 4).shape)
     names = set(board.Tags()["scalars"])
-    assert {"width/rotation/0", "width/color_jitter/0", "train/loss"} <= names
+    assert {"width/rotation/0", "width/hsv_jitter/0", "train/loss"} <= names
     assert [event.step for event in board.Histograms("box side/crop")] == [2, 4]
     sides = board.Histograms("box side/crop")[-1].histogram_value
     assert (sides.min, sides.max, sides.num) == (0.5, 1.0, 64 * 3)
@@ -154,7 +154,7 @@ def test_pictures_can_be_made_less_often(tmp_path: Path) -> None:
 
 def test_per_class_distributions_have_no_curve_per_input(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    aug = InstaAug(T.Rotation(), conditioning="class", n_classes=2)
+    aug = InstaAug(T.Rotation(), conditioning="class", num_classes=2)
     _, board = trained(tmp_path, aug)
     assert not [name for name in board.Tags()["scalars"] if name.startswith("width/")]
     assert len(board.Images("samples")) == 2

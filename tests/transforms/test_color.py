@@ -8,7 +8,7 @@ from torch import Tensor
 
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.spaces import Interval
-from instaaug.transforms import Brightness, ColorJitter, Composition, Contrast
+from instaaug.transforms import Brightness, Composition, Contrast, HSVJitter
 from tests.support.colors import NAMED, as_image, jittered
 from tests.support.images import largest_difference, random_images
 
@@ -39,19 +39,19 @@ def eight_bit_image(seed: int = 0) -> Tensor:
 )  # fmt: skip
 def test_jitter_matches_colorsys(colors: str, theta: tuple[float, float, float]) -> None:
     x = as_image(NAMED[colors])
-    out = ColorJitter().apply(x, torch.tensor([theta]))
+    out = HSVJitter().apply(x, torch.tensor([theta]))
     assert largest_difference(out, jittered(x, *theta)) <= 1e-5
 
 
 def test_no_jitter_is_exactly_none_on_every_color() -> None:
     x = as_image([color for colors in NAMED.values() for color in colors])
-    assert torch.equal(ColorJitter().apply(x, torch.tensor([[0.0, 1.0, 1.0]])), x)
+    assert torch.equal(HSVJitter().apply(x, torch.tensor([[0.0, 1.0, 1.0]])), x)
 
 
 @pytest.mark.parametrize("shift", [0.2, -0.41])
 def test_hue_matches_kornia(shift: float) -> None:
     x = random_images(1, height=32, width=40)
-    out = ColorJitter(saturation=0.0, value=0.0).apply(x, torch.tensor([[shift]]))
+    out = HSVJitter(saturation=0.0, value=0.0).apply(x, torch.tensor([[shift]]))
     expected = kornia.enhance.adjust_hue(x, shift * 2 * torch.pi)
     assert largest_difference(out, expected) <= 1e-5
 
@@ -59,13 +59,13 @@ def test_hue_matches_kornia(shift: float) -> None:
 @pytest.mark.parametrize("factor", [0.0, 0.5, 1.7])
 def test_saturation_matches_kornia(factor: float) -> None:
     x = random_images(1, height=32, width=40)
-    out = ColorJitter(hue=0.0, value=0.0).apply(x, torch.tensor([[factor]]))
+    out = HSVJitter(hue=0.0, value=0.0).apply(x, torch.tensor([[factor]]))
     assert largest_difference(out, kornia.enhance.adjust_saturation(x, factor)) <= 1e-5
 
 
 def test_half_a_circle_either_way_is_the_same() -> None:
     x = random_images(1)
-    there, back = (ColorJitter().apply(x, torch.tensor([[h, 1.0, 1.0]])) for h in (0.5, -0.5))
+    there, back = (HSVJitter().apply(x, torch.tensor([[h, 1.0, 1.0]])) for h in (0.5, -0.5))
     assert largest_difference(there, back) <= 1e-5
 
 
@@ -83,7 +83,7 @@ def test_half_a_circle_either_way_is_the_same() -> None:
 def test_a_limit_of_zero_leaves_the_parameter_out(
     limits: tuple[float, float, float], names: tuple[str, ...]
 ) -> None:
-    jitter = ColorJitter(*limits)
+    jitter = HSVJitter(*limits)
     assert jitter.columns == names
     full = {"hue": 0.05, "saturation": 1.1, "value": 0.9}
     neutral = {"hue": 0.0, "saturation": 1.0, "value": 1.0}
@@ -94,7 +94,7 @@ def test_a_limit_of_zero_leaves_the_parameter_out(
 
 
 def test_factors_never_become_negative() -> None:
-    space = ColorJitter(hue=0.25, saturation=3.0, value=0.5).spaces["hsv"]
+    space = HSVJitter(hue=0.25, saturation=3.0, value=0.5).spaces["hsv"]
     assert isinstance(space, Interval)
     bounds = [(p.low, p.high, p.identity, p.period) for p in space.parameters]
     assert bounds == [(-0.25, 0.25, 0.0, 1.0), (0.0, 4.0, 1.0, None), (0.5, 1.5, 1.0, None)]
@@ -146,9 +146,9 @@ def test_brightness_and_contrast_take_any_channels(channels: int) -> None:
 @pytest.mark.parametrize("channels", [1, 2, 4])
 @pytest.mark.parametrize("composed", [False, True])
 def test_jitter_of_what_is_not_rgb_is_refused(channels: int, composed: bool) -> None:
-    transform = Composition((ColorJitter(),)) if composed else ColorJitter()
+    transform = Composition((HSVJitter(),)) if composed else HSVJitter()
     words = (
-        rf"`x` must be RGB for color_jitter: got {channels} channels\. "
+        rf"`x` must be RGB for hsv_jitter: got {channels} channels\. "
         r"Use Brightness or Contrast for other images\."
     )
     with pytest.raises(ShapeError, match=words):
@@ -166,7 +166,7 @@ def test_limits_of_jitter_beyond_the_circle_or_below_zero_are_refused(
         rf"{limits[0]}, {limits[1]}, {limits[2]}\. 0\.5 is half of the color circle\."
     )
     with pytest.raises(ArgumentError, match=words):
-        ColorJitter(*limits)
+        HSVJitter(*limits)
 
 
 def test_jitter_without_any_parameter_is_refused() -> None:
@@ -175,4 +175,4 @@ def test_jitter_without_any_parameter_is_refused() -> None:
         "Leave the transform out instead."
     )
     with pytest.raises(ArgumentError, match=words):
-        ColorJitter(0.0, 0.0, 0.0)
+        HSVJitter(0.0, 0.0, 0.0)

@@ -11,16 +11,16 @@ from torch.autograd import gradcheck
 from torch.nn import functional as F
 
 from instaaug.functional.color import affine_intensity
-from instaaug.functional.warp import Padding, warp
+from instaaug.functional.warp import PaddingMode, warp
 from instaaug.transforms import (
     Affine,
     Blur,
     Brightness,
-    ColorJitter,
     Composition,
     Contrast,
     Crop,
     Flip,
+    HSVJitter,
     LocalBlur,
     LocalColor,
     LocalMask,
@@ -60,13 +60,13 @@ COLORS: dict[str, tuple[tuple[Transform, tuple[float, ...]], ...]] = {
     ),
     "bright, jitter, contrast": (
         (Brightness(), (0.7,)),
-        (ColorJitter(), (0.2, 0.8, 1.1)),
+        (HSVJitter(), (0.2, 0.8, 1.1)),
         (Contrast(), (0.8,)),
     ),
     "jitter, contrast, jitter": (
-        (ColorJitter(), (0.2, 0.8, 0.9)),
+        (HSVJitter(), (0.2, 0.8, 0.9)),
         (Contrast(), (0.9,)),
-        (ColorJitter(), (-0.4, 0.5, 0.9)),
+        (HSVJitter(), (-0.4, 0.5, 0.9)),
     ),
 }
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -78,10 +78,12 @@ def composed(parts: tuple[tuple[Transform, tuple[float, ...]], ...]) -> tuple[Co
 
 
 def one_by_one(
-    x: Tensor, parts: tuple[tuple[Transform, tuple[float, ...]], ...], padding: Padding = "zeros"
+    x: Tensor,
+    parts: tuple[tuple[Transform, tuple[float, ...]], ...],
+    padding_mode: PaddingMode = "zeros",
 ) -> Tensor:
     for transform, values in parts:
-        x = transform.apply(x, torch.tensor([values], dtype=x.dtype), padding=padding)
+        x = transform.apply(x, torch.tensor([values], dtype=x.dtype), padding_mode=padding_mode)
     return x
 
 
@@ -106,8 +108,8 @@ def test_one_warp_equals_the_sequence_of_warps(parts: str, size: tuple[int, int]
     # Smooth images, so that interpolating twice hardly differs; borders repeated, compared inside.
     x = smooth_images(1, height=size[0], width=size[1])
     transform, theta = composed(GEOMETRIC[parts])
-    fused = transform.apply(x, theta, padding="border")
-    expected = one_by_one(x, GEOMETRIC[parts], padding="border")
+    fused = transform.apply(x, theta, padding_mode="border")
+    expected = one_by_one(x, GEOMETRIC[parts], padding_mode="border")
     assert largest_difference(interior(fused, 25), interior(expected, 25)) <= 5e-3
     assert largest_difference(interior(fused, 25), interior(x, 25)) > 0.05
 
@@ -184,12 +186,12 @@ def test_each_pass_takes_place_where_the_first_of_its_kind_stands() -> None:
     assert torch.equal(transform.apply(x, theta), expected)
 
 
-@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
-def test_padding_reaches_the_warp(padding: Padding) -> None:
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+def test_padding_reaches_the_warp(padding_mode: PaddingMode) -> None:
     x = random_images(1, dtype=torch.float64)
     transform, theta = composed(((Blur(), (0.02,)), (Translate(), (0.2, 0.1))))
-    expected = one_by_one(x, ((Blur(), (0.02,)), (Translate(), (0.2, 0.1))), padding)
-    assert torch.equal(transform.apply(x, theta, padding=padding), expected)
+    expected = one_by_one(x, ((Blur(), (0.02,)), (Translate(), (0.2, 0.1))), padding_mode)
+    assert torch.equal(transform.apply(x, theta, padding_mode=padding_mode), expected)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +199,7 @@ def test_padding_reaches_the_warp(padding: Padding) -> None:
     [
         (Brightness(), (1.3,)),
         (Contrast(), (0.5,)),
-        (ColorJitter(), (0.2, 0.7, 1.2)),
+        (HSVJitter(), (0.2, 0.7, 1.2)),
         (LocalColor(), (0.1, -0.2, 1.0, 0.8, 0.3, 0.7, 1.2)),
     ],
     ids=lambda part: part[0].name,
@@ -257,7 +259,7 @@ def test_the_identity_of_everything_at_once_is_exact(
     size: tuple[int, int], dtype: torch.dtype
 ) -> None:
     transform = Composition(
-        (Crop(), Blur(), Rotation(), ColorJitter(), Affine(), Noise(), Contrast(), Perspective(),
+        (Crop(), Blur(), Rotation(), HSVJitter(), Affine(), Noise(), Contrast(), Perspective(),
          Flip(), LocalColor(), LocalBlur(), Brightness(), Shear())
     )  # fmt: skip
     x = random_images(2, height=size[0], width=size[1], dtype=dtype)
@@ -265,10 +267,12 @@ def test_the_identity_of_everything_at_once_is_exact(
 
 
 def test_gradient_flows_through_color_into_geometry() -> None:
-    transform = Composition((Rotation(), ColorJitter(), Scale(), Contrast()), mean=MEAN, std=STD)
+    transform = Composition((Rotation(), HSVJitter(), Scale(), Contrast()), mean=MEAN, std=STD)
     x = normalized(smooth_images(1, height=6, width=7))
     theta = torch.tensor([[0.3, 0.11, 0.9, 1.1, 1.2, 0.8]], dtype=torch.float64)
-    assert gradcheck(lambda t: transform.apply(x, t, padding="border"), (theta.requires_grad_(),))
+    assert gradcheck(
+        lambda t: transform.apply(x, t, padding_mode="border"), (theta.requires_grad_(),)
+    )
 
 
 def test_equal_compositions_are_equal_and_hashable() -> None:

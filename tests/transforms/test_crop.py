@@ -112,7 +112,7 @@ def test_a_uniform_crop_is_the_crop_of_its_box(
 
 def test_a_uniform_crop_at_the_far_left_starts_with_the_first_column() -> None:
     x = pixel_centers(32, like=torch.zeros(1)).expand(1, 1, 32, 32)
-    far_left = UniformCrop().apply(x, torch.tensor([[-1.0, 0.0, 0.25]]), padding="border")
+    far_left = UniformCrop().apply(x, torch.tensor([[-1.0, 0.0, 0.25]]), padding_mode="border")
     assert far_left.max() < -0.5
     assert far_left.min() == pytest.approx(float(x.min()))
 

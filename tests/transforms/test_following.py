@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from instaaug.transforms import (
-    ColorJitter,
     Composition,
     Crop,
     Flip,
+    HSVJitter,
     Perspective,
     Rotation,
     Shear,
@@ -26,7 +26,7 @@ from tests.support.thetas import GEOMETRIC_NAMES, generic_theta, make
 SIZES = [(64, 64), (64, 96), (101, 75)]
 COMPOSED: dict[str, Composition] = {
     "crop + rotation": Composition((Crop(), Rotation(0.6))),
-    "rotation + color + shear": Composition((Rotation(0.6), ColorJitter(), Shear())),
+    "rotation + color + shear": Composition((Rotation(0.6), HSVJitter(), Shear())),
     "perspective + translate + flip": Composition((Perspective(), Translate(0.1), Flip())),
 }
 CASES = [*GEOMETRIC_NAMES, *COMPOSED]

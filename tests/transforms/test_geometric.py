@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from instaaug.errors import ArgumentError
-from instaaug.functional.warp import Padding
+from instaaug.functional.warp import PaddingMode
 from instaaug.transforms import (
     Affine,
     Flip,
@@ -25,7 +25,7 @@ from tests.support.pixel_maps import FORWARD, in_corner_frame, warped_by_scipy
 from tests.support.thetas import GEOMETRIC_NAMES, generic_theta, make
 
 SIZES = [(32, 32), (16, 64), (37, 50), (51, 29)]
-SCIPY_MODES: dict[Padding, str] = {
+SCIPY_MODES: dict[PaddingMode, str] = {
     "zeros": "grid-constant",
     "border": "nearest",
     "reflection": "reflect",
@@ -40,18 +40,18 @@ def test_every_geometric_transform_has_a_map_in_pixels() -> None:
     assert sorted(FORWARD) == GEOMETRIC_NAMES
 
 
-@pytest.mark.parametrize("padding", SCIPY_MODES)
+@pytest.mark.parametrize("padding_mode", SCIPY_MODES)
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("name", GEOMETRIC_NAMES)
 def test_agreement_with_scipy_pixel_by_pixel(
-    name: str, size: tuple[int, int], padding: Padding
+    name: str, size: tuple[int, int], padding_mode: PaddingMode
 ) -> None:
     transform = make(name)
     theta = generic_theta(transform, 3, seed=5)
     x = random_images(3, height=size[0], width=size[1], dtype=torch.float64)
     forward = [FORWARD[name](t, *size) for t in theta.tolist()]
-    expected = warped_by_scipy(x, forward, mode=SCIPY_MODES[padding])
-    out = transform.apply(x, theta, padding=padding)
+    expected = warped_by_scipy(x, forward, mode=SCIPY_MODES[padding_mode])
+    out = transform.apply(x, theta, padding_mode=padding_mode)
     assert largest_difference(out, expected) <= 1e-9
 
 
@@ -191,7 +191,7 @@ def test_shear_moves_the_lower_right_as_told(shear: tuple[float, float], moves: 
 
 def test_perspective_enlarges_the_side_of_the_larger_coordinate() -> None:
     x = torch.linspace(-1, 1, 33, dtype=torch.float64).expand(1, 1, 33, 33)
-    out = Perspective().apply(x, row(0.3, 0.0), padding="border")[0, 0, 16]
+    out = Perspective().apply(x, row(0.3, 0.0), padding_mode="border")[0, 0, 16]
     # Output x looks at x / (1 + 0.3 x): steps are smaller on the right, so it is enlarged.
     assert (out[-1] - out[-2]) < (out[17] - out[16]) < (out[11] - out[10])
 

@@ -8,7 +8,7 @@ from instaaug.errors import ArgumentError
 from instaaug.transforms import (
     TRANSFORMS,
     Blur,
-    ColorJitter,
+    HSVJitter,
     LocalBlur,
     LocalColor,
     LocalMask,
@@ -24,7 +24,7 @@ LOCAL_NAMES = [n for n in ALL_NAMES if issubclass(TRANSFORMS[n], LocalTransform)
 SAME_EVERYWHERE: dict[str, tuple[Transform, tuple[float, ...]]] = {
     "local_blur": (Blur(), (0.04,)),
     "local_noise": (Noise(), (0.15, 0.3)),
-    "local_color": (ColorJitter(), (0.2, 0.6, 1.3)),
+    "local_color": (HSVJitter(), (0.2, 0.6, 1.3)),
 }
 
 

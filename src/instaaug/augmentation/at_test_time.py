@@ -36,7 +36,7 @@ class TestTimeAugmentation(nn.Module):
 
     Not all chunks are equally large. A compiled model meets a second size and is compiled once
     more, for any size; after that, for a single row at most. Chunks are not filled up with copies:
-    these would cost in every call, and undo what ``certainty`` and ``max_views`` save.
+    these would cost in every call, and undo what ``certainty`` and ``mean_views`` save.
 
     Arguments:
         augmenter: Draws θ for every input, and applies it.
@@ -55,13 +55,13 @@ class TestTimeAugmentation(nn.Module):
             is, ``"logits"`` of a dict, ``.logits`` of an object, the first entry of a tuple.
         temperature: Divides the merged output; above 1 for a model that is too certain.
         certainty: An input is done as soon as its top class has this probability.
-        max_views: Views per input, on average over a call. After one for each, the least certain
+        mean_views: Views per input, on average over a call. After one for each, the least certain
             inputs get the others, one at a time.
 
     Example:
         >>> from instaaug import InstaAug
         >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(768, 10))
-        >>> predictor = InstaAug("crop").wrap(model, 8, select="top", max_views=2.5).eval()
+        >>> predictor = InstaAug("crop").wrap(model, 8, select="top", mean_views=2.5).eval()
         >>> outputs, n_views = predictor.outputs_and_counts(torch.rand(4, 3, 16, 16))
         >>> outputs.shape, int(n_views.sum())
         (torch.Size([4, 10]), 10)
@@ -82,7 +82,7 @@ class TestTimeAugmentation(nn.Module):
         output: Output | None = None,
         temperature: float = 1.0,
         certainty: float | None = None,
-        max_views: float | None = None,
+        mean_views: float | None = None,
     ) -> None:
         super().__init__()
         if n_samples < 1:
@@ -96,7 +96,7 @@ class TestTimeAugmentation(nn.Module):
         self.select: Select = select
         self.replace = replace
         self.merging = Merging(merge, temperature, output)
-        self.budget = Budget(certainty, max_views)
+        self.budget = Budget(certainty, mean_views)
 
     def samples(self, x: Images, generator: Generator | None = None) -> Float[Tensor, "n batch d"]:
         """The θ of every view that may be used."""

@@ -135,7 +135,7 @@ class Augmenter(nn.Module, ABC):
         output: Output | None = None,
         temperature: float = 1.0,
         certainty: float | None = None,
-        max_views: float | None = None,
+        mean_views: float | None = None,
     ) -> TestTimeAugmentation:
         """A module that predicts from ``n_samples`` augmented versions of each input.
 
@@ -152,7 +152,7 @@ class Augmenter(nn.Module, ABC):
                 ``lambda o: o["logits"]``.
             temperature: Divides the merged output.
             certainty: Probability of the top class at which an input needs no further view.
-            max_views: Views per input on average over a call; the least certain get more.
+            mean_views: Views per input on average over a call; the least certain get more.
 
         Example:
             >>> from instaaug import InstaAug
@@ -165,7 +165,7 @@ class Augmenter(nn.Module, ABC):
         return TestTimeAugmentation(
             self, model, n_samples, merge=merge, select=select or self.select, replace=replace,
             chunk_size=chunk_size, output=output, temperature=temperature, certainty=certainty,
-            max_views=max_views,
+            mean_views=mean_views,
         )  # fmt: skip
 
     def plot(

@@ -64,7 +64,7 @@ def check_call(n_inputs: int, *, n_samples: int, targets: Tensor | None, exact: 
 
 def checked_classes(targets: Tensor | None, settings: Settings) -> Tensor | None:
     """The labels that φ reads, if it does; raise unless they number its classes."""
-    if targets is None or settings.n_classes is None or settings.conditioning != "class":
+    if targets is None or settings.num_classes is None or settings.conditioning != "class":
         return None
     if targets.ndim != 1 or targets.is_floating_point() or targets.is_complex():
         raise ShapeError(
@@ -75,13 +75,13 @@ def checked_classes(targets: Tensor | None, settings: Settings) -> Tensor | None
         return targets.long()
     low, high = targets.aminmax()
     if targets.device.type != "cpu":  # nor shall the host wait
-        words = f"`targets` must lie in [0, {settings.n_classes - 1}]."
-        torch._assert_async((low >= 0) & (high < settings.n_classes), words)  # noqa: SLF001
-    elif low < 0 or high >= settings.n_classes:
+        words = f"`targets` must lie in [0, {settings.num_classes - 1}]."
+        torch._assert_async((low >= 0) & (high < settings.num_classes), words)  # noqa: SLF001
+    elif low < 0 or high >= settings.num_classes:
         raise ArgumentError(
-            f"`targets` must lie in [0, {settings.n_classes - 1}], for there are "
-            f"{settings.n_classes} classes: got labels from {low} to {high}. Drop such inputs, or "
-            "build the augmenter with more n_classes."
+            f"`targets` must lie in [0, {settings.num_classes - 1}], for there are "
+            f"{settings.num_classes} classes: got labels from {low} to {high}. Drop such inputs, "
+            "or build the augmenter with more num_classes."
         )
     return targets.long()
 

@@ -24,19 +24,19 @@ class Budget:
 
     Arguments:
         certainty: Enough once the top class has this probability, in (0, 1].
-        max_views: Most views per input, on average over a batch; at least 1.
+        mean_views: Most views per input, on average over a batch; at least 1.
 
     Example:
         >>> top = torch.tensor([0.9, 0.4, 0.6])  # of three inputs, after a view each
         >>> once = torch.ones(3, dtype=torch.long)
         >>> Budget(certainty=0.8).chosen(top, once, n_samples=10)
         tensor([1, 2])
-        >>> Budget(max_views=1.67).chosen(top, once, n_samples=10)  # 2 views are left
+        >>> Budget(mean_views=1.67).chosen(top, once, n_samples=10)  # 2 views are left
         tensor([1])
     """
 
     certainty: float | None = None
-    max_views: float | None = None
+    mean_views: float | None = None
 
     def __post_init__(self) -> None:
         if self.certainty is not None and not 0 < self.certainty <= 1:
@@ -44,16 +44,16 @@ class Budget:
                 "`certainty` must be a probability in (0, 1]: got "
                 f"{self.certainty}. 0.95 is a good start; None looks at every view."
             )
-        if self.max_views is not None and not 1 <= self.max_views < inf:
+        if self.mean_views is not None and not 1 <= self.mean_views < inf:
             raise ArgumentError(
-                "`max_views` must be at least 1, for every input is looked at once: got "
-                f"{self.max_views}. None sets no limit."
+                "`mean_views` must be at least 1, for every input is looked at once: got "
+                f"{self.mean_views}. None sets no limit."
             )
 
     @property
     def is_limited(self) -> bool:
         """Whether some inputs may get fewer views than others."""
-        return self.certainty is not None or self.max_views is not None
+        return self.certainty is not None or self.mean_views is not None
 
     def chosen(self, top: Scalars, n_views: Int[Tensor, " batch"], *, n_samples: int) -> Index:
         """The inputs that get one more view in this round, from the probability of the top class.
@@ -71,9 +71,9 @@ class Budget:
         if self.certainty is not None:
             going &= top < self.certainty
         inputs = going.nonzero()[:, 0]
-        if self.max_views is None:
+        if self.mean_views is None:
             return inputs
-        left = int(self.max_views * len(top) + ROUNDING) - int(n_views.sum())
+        left = int(self.mean_views * len(top) + ROUNDING) - int(n_views.sum())
         return inputs[top[inputs].argsort(stable=True)[: ceil(left / 2)]]
 
 
@@ -100,7 +100,7 @@ def merged_in_rounds(
     if scores.ndim != 2 or scores.shape[1] < 2:
         raise ShapeError(
             "`model` must return a logit per class, (N, C) with C ≥ 2, for `certainty` and "
-            f"`max_views`: got {tuple(scores.shape)}. Leave both out."
+            f"`mean_views`: got {tuple(scores.shape)}. Leave both out."
         )
     total = merging.total(scores[None], weight[:1])
     n_views = torch.ones_like(everyone)

@@ -21,7 +21,7 @@ from instaaug.augmentation.settings import Estimator, Settings, as_composition
 from instaaug.augmentation.views import Views
 from instaaug.distributions import Joint, Samples
 from instaaug.errors import ArgumentError
-from instaaug.functional.warp import Padding
+from instaaug.functional.warp import PaddingMode
 from instaaug.networks import FeatureNetwork, make_network
 from instaaug.networks.model_output import Output
 from instaaug.objectives import (
@@ -70,7 +70,7 @@ class InstaAug(Augmenter):
             that returns a list of maps.
         width: Multiplies the channels of a named network.
         in_channels: Channels of the images.
-        n_classes: Needed for ``conditioning="class"``.
+        num_classes: Needed for ``conditioning="class"``.
         grid: Boxes that take the place of the transforms' own levels.
         estimator: ``"auto"`` takes the pathwise gradient where there is one and the score
             function elsewhere; ``"pathwise"`` and ``"score"`` insist; ``"exact"`` tries every
@@ -82,7 +82,7 @@ class InstaAug(Augmenter):
         mean: Per-channel mean the images were normalized with; color transforms work on them
             without.
         std: Per-channel standard deviation, likewise.
-        padding: What lies outside of the image.
+        padding_mode: What lies outside of the image.
         size: Side, or height and width, of what the model sees; the input's own by default.
             Crops of an input up to twice as large keep its detail.
         keep_original: Whether the first view at test time is the input as it is.
@@ -118,7 +118,7 @@ class InstaAug(Augmenter):
         network: str | FeatureNetwork = "glance",
         width: float = 1.0,
         in_channels: int = 3,
-        n_classes: int | None = None,
+        num_classes: int | None = None,
         grid: CropGrid | None = None,
         estimator: Estimator = "auto",
         baseline: Baseline = "batch",
@@ -126,7 +126,7 @@ class InstaAug(Augmenter):
         weight: float = 0.1,
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
-        padding: Padding = "zeros",
+        padding_mode: PaddingMode = "zeros",
         size: int | tuple[int, int] | None = None,
         keep_original: bool = False,
         select: Select = "sample",
@@ -142,13 +142,13 @@ class InstaAug(Augmenter):
                 network=named,
                 width=width,
                 in_channels=in_channels,
-                n_classes=n_classes,
+                num_classes=num_classes,
                 grid=grid,
                 estimator=estimator,
                 baseline=baseline,
                 rule=rule,
                 weight=weight,
-                padding=padding,
+                padding_mode=padding_mode,
                 keep_original=keep_original,
                 select=select,
             ),
@@ -190,7 +190,7 @@ class InstaAug(Augmenter):
             network=network,
             in_channels=settings.in_channels,
             conditioning=settings.conditioning,
-            n_classes=settings.n_classes,
+            num_classes=settings.num_classes,
         )
         self.band = EntropyBand(
             list(self.limits.values()), rule=settings.rule, weight=settings.weight
@@ -293,11 +293,11 @@ class InstaAug(Augmenter):
     @override
     def canonical(self, x: Images) -> Rendered:
         """What φ reads as well: each input in the size that the model takes."""
-        return self.transform.resized(x, padding=self.settings.padding)
+        return self.transform.resized(x, padding_mode=self.settings.padding_mode)
 
     @override
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
-        return self.transform.apply(x, theta, padding=self.settings.padding)
+        return self.transform.apply(x, theta, padding_mode=self.settings.padding_mode)
 
     @override
     def monitor(self, batch: AugmentedBatch) -> Mapping[str, Tensor]:

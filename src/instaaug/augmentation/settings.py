@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from instaaug.augmentation.views import Select
 from instaaug.errors import ArgumentError, InstaAugWarning, UnknownNameError
-from instaaug.functional.warp import Padding
+from instaaug.functional.warp import PaddingMode
 from instaaug.objectives import Band, Baseline, Rule
 from instaaug.parameterizations import Conditioning, CropGrid
 from instaaug.spaces import Boxes
@@ -28,7 +28,7 @@ CHOICES: Mapping[str, Any] = {
     "conditioning": Conditioning,
     "estimator": Estimator,
     "baseline": Baseline,
-    "padding": Padding,
+    "padding_mode": PaddingMode,
     "select": Select,
 }
 
@@ -44,13 +44,13 @@ class Settings:
     network: str = "glance"
     width: float = 1.0
     in_channels: int = 3
-    n_classes: int | None = None
+    num_classes: int | None = None
     grid: CropGrid | None = None
     estimator: Estimator = "auto"
     baseline: Baseline = "batch"
     rule: Rule = "pi"
     weight: float = 0.1
-    padding: Padding = "zeros"
+    padding_mode: PaddingMode = "zeros"
     keep_original: bool = False
     select: Select = "sample"
 

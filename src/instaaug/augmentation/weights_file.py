@@ -102,7 +102,7 @@ def _n_numbers(settings: Settings) -> int:
     spaces = settings.transform.spaces.values()
     n_raw = sum(_n_raw(space, settings.grid) for space in spaces)
     if settings.conditioning == "class":
-        return n_raw * (settings.n_classes or 1)
+        return n_raw * (settings.num_classes or 1)
     if settings.conditioning == "none" or settings.network == "own":
         return n_raw
     with torch.device("meta"):

@@ -116,13 +116,13 @@ def run_eval(
     samples: str,
     baselines: str,
     certainty: str | None,
-    max_views: str | None,
+    mean_views: str | None,
     calibrate: bool,
 ) -> None:
     """Score a fit beside other methods, and print the table and the paired tests."""
     counts = counts_of(samples, least=1)
     stops = [EarlyStop(certainty=value) for value in _numbers(certainty, "certainty")]
-    stops += [EarlyStop(max_views=value) for value in _numbers(max_views, "max_views")]
+    stops += [EarlyStop(mean_views=value) for value in _numbers(mean_views, "mean_views")]
     console = Console()
     with (
         progress_bar(console) as on_decode,

@@ -59,7 +59,7 @@ def tta_eval(
         Optional[str],  # noqa: UP045
         typer.Option(help="Stop at this probability of the top class; several with commas."),
     ] = None,
-    max_views: Annotated[
+    mean_views: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(help="Views per image on average over 64; several with commas."),
     ] = None,
@@ -81,7 +81,7 @@ def tta_eval(
         samples=samples,
         baselines=baselines,
         certainty=certainty,
-        max_views=max_views,
+        mean_views=mean_views,
         calibrate=calibrate,
     )
 

@@ -244,7 +244,7 @@ def _metadata(aug: InstaAug, example: Tensor) -> dict[str, Any]:
         "input": {"name": INPUT, "shape": ["batch", *example.shape[1:]]},
         "transform": aug.transform.to_config(),
         "size": aug.transform.size,
-        "padding": aug.settings.padding,
+        "padding_mode": aug.settings.padding_mode,
         "keep_original": aug.settings.keep_original,
         "factors": _described_factors(aug),
     }

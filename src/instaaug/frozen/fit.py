@@ -17,7 +17,7 @@ from instaaug.frozen.learning import Learning, learn_from_draws, learn_from_tabl
 from instaaug.frozen.losses import checked_loss
 from instaaug.frozen.pictures import Pictures, TrainingData
 from instaaug.frozen.table import FrozenViews, OnProgress, ViewTable, check_table, tabulate
-from instaaug.functional.warp import Padding
+from instaaug.functional.warp import PaddingMode
 from instaaug.networks import FeatureNetwork, FrozenFeatures
 from instaaug.networks.evaluation_mode import evaluation_mode
 from instaaug.networks.model_input import device_of
@@ -49,7 +49,7 @@ def fit_tta(
     loss: Loss | None = None,
     entropy: Band | Mapping[str, Band] | None = None,
     grid: CropGrid | None = None,
-    padding: Padding = "zeros",
+    padding_mode: PaddingMode = "zeros",
     steps: int = 400,
     batch_size: int | None = None,
     learning_rate: float = 3e-3,
@@ -86,7 +86,7 @@ def fit_tta(
         loss: One loss per input from outputs and targets; cross-entropy by default.
         entropy: The band in nats for ``"single"``: one for all factors, or one each by name.
         grid: Boxes that take the place of the transform's own levels.
-        padding: What lies outside of the image.
+        padding_mode: What lies outside of the image.
         steps: Steps of the optimizer.
         batch_size: Images per step; by default 256 of a table, 32 through the model.
         learning_rate: Of Adam; it falls to zero.
@@ -124,7 +124,7 @@ def fit_tta(
             grid=grid,
             mean=mean,
             std=std,
-            padding=padding,
+            padding_mode=padding_mode,
             size=size,
             keep_original=True,
             select="top",
@@ -145,7 +145,7 @@ def fit_tta(
             learn_from_draws(aug, model, pictures, learning, output)
             return aug.eval()
         reader = network if isinstance(network, FrozenFeatures) else None
-        views = FrozenViews(model, aug.transform, _listed(aug), reader, output, padding)
+        views = FrozenViews(model, aug.transform, _listed(aug), reader, output, padding_mode)
         if table is None:
             kept_in = None if folder is None else Path(folder)
             table = tabulate(

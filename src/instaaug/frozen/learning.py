@@ -137,7 +137,9 @@ def learn_from_draws(
     network = aug.phi.network
     if isinstance(network, FrozenFeatures):
         some = _some(len(pictures), MOST_TO_LOOK_AT, generator)
-        x = aug.transform.resized(pictures.at(some)[0].to(device), padding=aug.settings.padding)
+        x = aug.transform.resized(
+            pictures.at(some)[0].to(device), padding_mode=aug.settings.padding_mode
+        )
         with torch.no_grad():
             network.standardize(torch.cat([seen for seen, _ in network.looks(x)]))
 

@@ -21,7 +21,7 @@ from instaaug.distributions import CategoricalTheta, Joint, enumerated
 from instaaug.errors import ArgumentError, DataError, InstaAugError, UnknownNameError
 from instaaug.files import write_text
 from instaaug.functional.probability import gumbel_top_k
-from instaaug.functional.warp import Padding
+from instaaug.functional.warp import PaddingMode
 from instaaug.methods.fixed import FixedAugmenter
 from instaaug.networks import FrozenFeatures
 from instaaug.networks.evaluation_mode import evaluation_mode
@@ -51,7 +51,7 @@ class StaticPolicy:
         theta: A row per view, with the columns of the transform.
         probabilities: Mean probability of each row over the data, in falling order.
         transform: What the rows are parameters of.
-        padding: What lies outside of the image.
+        padding_mode: What lies outside of the image.
 
     Example:
         >>> from instaaug.transforms import Composition, Flip
@@ -66,14 +66,15 @@ class StaticPolicy:
     theta: tuple[Row, ...]
     probabilities: Row
     transform: Composition
-    padding: Padding = "zeros"
+    padding_mode: PaddingMode = "zeros"
 
     def __post_init__(self) -> None:
         _check_rows(self.theta, self.transform)
         _check_probabilities(self.probabilities, len(self.theta))
-        if self.padding not in get_args(Padding):
+        if self.padding_mode not in get_args(PaddingMode):
             raise ArgumentError(
-                f"`padding` must be one of {', '.join(get_args(Padding))}: got {self.padding!r}."
+                f"`padding_mode` must be one of {', '.join(get_args(PaddingMode))}: got "
+                f"{self.padding_mode!r}."
             )
 
     @property
@@ -93,7 +94,7 @@ class StaticPolicy:
             "theta": self.theta,
             "probabilities": self.probabilities,
             "transform": self.transform.to_config(),
-            "padding": self.padding,
+            "padding_mode": self.padding_mode,
         }
         write_text(Path(path), json.dumps(config, indent=1) + "\n")
 
@@ -186,7 +187,7 @@ class StaticAugmenter(FixedAugmenter):
 
     @override
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
-        return self.transform.apply(x, theta, padding=self.policy.padding)
+        return self.transform.apply(x, theta, padding_mode=self.policy.padding_mode)
 
     @override
     def extra_repr(self) -> str:
@@ -243,7 +244,7 @@ def average_policy(aug: InstaAug, images: Iterable[Batch], n: int) -> StaticPoli
         theta=tuple(tuple(row) for row in rows[:n].tolist()),
         probabilities=tuple(mean[:n].clamp(max=1.0).tolist()),
         transform=aug.transform,
-        padding=aug.settings.padding,
+        padding_mode=aug.settings.padding_mode,
     )
 
 
@@ -296,7 +297,7 @@ def _from_config(config: Any) -> StaticPolicy:
         theta=tuple(tuple(float(value) for value in row) for row in theta),
         probabilities=tuple(float(p) for p in probabilities),
         transform=transform,
-        padding=config["padding"],
+        padding_mode=config["padding_mode"],
     )
 
 

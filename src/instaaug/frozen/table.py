@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from instaaug.errors import ShapeError
 from instaaug.frozen.pictures import Pictures
 from instaaug.frozen.table_store import TableStore, claimed
-from instaaug.functional.warp import Padding
+from instaaug.functional.warp import PaddingMode
 from instaaug.networks import FrozenFeatures
 from instaaug.networks.evaluation_mode import evaluation_mode
 from instaaug.networks.model_input import device_of, suited_to
@@ -78,7 +78,7 @@ class FrozenViews:
         rows: θ of the views, one row each; the first leaves the image as it is.
         features: Where φ reads the model's own features, they come from the first view's pass.
         output: Picks the tensor out of what the model returns.
-        padding: What lies outside of the image.
+        padding_mode: What lies outside of the image.
     """
 
     model: nn.Module
@@ -86,7 +86,7 @@ class FrozenViews:
     rows: Float[Tensor, "k d"]
     features: FrozenFeatures | None = None
     output: Output | None = None
-    padding: Padding = "zeros"
+    padding_mode: PaddingMode = "zeros"
 
     @torch.no_grad()
     def outputs(self, x: Images) -> tuple[Float[Tensor, "batch k *rest"], Maps | None]:
@@ -95,7 +95,9 @@ class FrozenViews:
         seen, returned, outputs = None, None, []
         with evaluation_mode(self.model):
             for k, row in enumerate(self.rows.to(x)):
-                view = self.transform.apply(x, row.expand(len(x), -1), padding=self.padding)
+                view = self.transform.apply(
+                    x, row.expand(len(x), -1), padding_mode=self.padding_mode
+                )
                 if k == 0 and self.features is not None:
                     seen, returned = self.features.look(view)
                 if k > 0 or self.features is None or not self.features.reads(self.model):
@@ -115,7 +117,7 @@ class FrozenViews:
             flat = value.detach().cpu().contiguous().flatten()
             digest.update(flat.view(torch.uint8).numpy().data if flat.numel() else b"")
         digest.update(self.rows.contiguous().numpy().tobytes())
-        config = {**self.transform.to_config(), "padding": self.padding}
+        config = {**self.transform.to_config(), "padding_mode": self.padding_mode}
         digest.update(json.dumps([config, repr(self.features)]).encode())
         return digest.hexdigest()
 

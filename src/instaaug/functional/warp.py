@@ -10,9 +10,9 @@ from torch.nn import functional as F
 from instaaug.functional.exactness import with_exact_rows
 from instaaug.shapes import Images, Matrices, Rendered, at_least_float32
 
-__all__ = ["Padding", "pixel_centers", "sampling_grid", "warp"]
+__all__ = ["PaddingMode", "pixel_centers", "sampling_grid", "warp"]
 
-Padding = Literal["zeros", "border", "reflection"]
+PaddingMode = Literal["zeros", "border", "reflection"]
 
 
 def pixel_centers(n: int, *, like: Tensor) -> Float[Tensor, " n"]:
@@ -50,7 +50,7 @@ def warp(
     x: Images,
     matrix: Matrices,
     *,
-    padding: Padding = "zeros",
+    padding_mode: PaddingMode = "zeros",
     mode: Literal["bilinear", "nearest"] = "bilinear",
     projective: bool = False,
     size: tuple[int, int] | None = None,
@@ -64,7 +64,7 @@ def warp(
     Arguments:
         x: Images.
         matrix: One matrix per image, in the normalized frame.
-        padding: What lies outside of the image.
+        padding_mode: What lies outside of the image.
         mode: Interpolation; ``"nearest"`` for masks of labels.
         projective: Whether the last row may differ from (0, 0, 1).
         size: Height and width of the output; those of ``x`` by default.
@@ -81,7 +81,7 @@ def warp(
     wide = at_least_float32(x)
     matrix = matrix.to(wide.dtype)
     grid = sampling_grid(matrix, height=height, width=width, projective=projective)
-    out = F.grid_sample(wide, grid, mode=mode, padding_mode=padding, align_corners=False)
+    out = F.grid_sample(wide, grid, mode=mode, padding_mode=padding_mode, align_corners=False)
     exact = _has_exact_centers(height) and _has_exact_centers(width)
     if not exact and own_size == (height, width):
         out = _restore_identity(out, wide, matrix)

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from instaaug.errors import ArgumentError
 from instaaug.functional.probability import gumbel_top_k
-from instaaug.functional.warp import Padding
+from instaaug.functional.warp import PaddingMode
 from instaaug.methods.ada_policy import AdaPolicy, Candidates, Raw
 from instaaug.methods.drawn_operations import with_hole_places
 from instaaug.methods.operation_levels import LEVELS, values_at
@@ -52,7 +52,8 @@ class AdaAugment(AdaPolicy):
         std: Per-channel standard deviation, likewise.
         interpolation: How a warp reads between pixels: ``"nearest"`` as in the source, or
             ``"bilinear"``.
-        padding: What lies outside of the image; ``"zeros"`` is black, also for normalized images.
+        padding_mode: What lies outside of the image; ``"zeros"`` is black, also for
+            normalized images.
         size: Side, or height and width, of what comes out; the input's own by default.
 
     References:
@@ -80,7 +81,7 @@ class AdaAugment(AdaPolicy):
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
         interpolation: Interpolation = "nearest",
-        padding: Padding = "zeros",
+        padding_mode: PaddingMode = "zeros",
         size: int | tuple[int, int] | None = None,
     ) -> None:
         if not 1 <= n_operations <= N:
@@ -90,7 +91,7 @@ class AdaAugment(AdaPolicy):
             )
         super().__init__(
             Operations(n_operations, interpolation), n_candidates=N, temperature=temperature,
-            search_every=search_every, mean=mean, std=std, padding=padding, size=size,
+            search_every=search_every, mean=mean, std=std, padding_mode=padding_mode, size=size,
         )  # fmt: skip
         if not 0 <= delta <= 1:
             raise ArgumentError(

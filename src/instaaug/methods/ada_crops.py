@@ -10,7 +10,7 @@ from typing_extensions import override
 from instaaug.distributions import ThetaDistribution
 from instaaug.errors import ArgumentError
 from instaaug.functional.probability import gumbel_top_k
-from instaaug.functional.warp import Padding
+from instaaug.functional.warp import PaddingMode
 from instaaug.methods.ada_policy import AdaPolicy, Candidates, Raw
 from instaaug.parameterizations import CropGrid, make_family
 from instaaug.parameterizations.heads import SMALL
@@ -42,7 +42,7 @@ class AdaCrops(AdaPolicy):
         search_every: Batches per step of the policy.
         mean: Per-channel mean the images were normalized with.
         std: Per-channel standard deviation, likewise.
-        padding: What lies outside of the image.
+        padding_mode: What lies outside of the image.
         size: Side, or height and width, of what comes out; the input's own by default.
 
     References:
@@ -68,7 +68,7 @@ class AdaCrops(AdaPolicy):
         search_every: int = 3,
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
-        padding: Padding = "zeros",
+        padding_mode: PaddingMode = "zeros",
         size: int | tuple[int, int] | None = None,
     ) -> None:
         if max_explored < 2:
@@ -80,7 +80,7 @@ class AdaCrops(AdaPolicy):
         grid = CropGrid(crop.levels, max_outside=max_outside)
         super().__init__(
             crop, n_candidates=min(max_explored, len(grid)), temperature=temperature,
-            search_every=search_every, mean=mean, std=std, padding=padding, size=size,
+            search_every=search_every, mean=mean, std=std, padding_mode=padding_mode, size=size,
         )  # fmt: skip
         self.grid, self.initial_entropy = grid, initial_entropy
         self.family = make_family(crop.spaces["box"], grid)

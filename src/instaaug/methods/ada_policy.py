@@ -12,7 +12,7 @@ from typing_extensions import override
 from instaaug.augmentation import AugmentedBatch, HeldOutBatch, HeldOutLearner, LossesOf
 from instaaug.augmentation.settings import as_composition
 from instaaug.errors import ArgumentError
-from instaaug.functional.warp import Padding
+from instaaug.functional.warp import PaddingMode
 from instaaug.methods.fixed import FixedAugmenter
 from instaaug.networks.frozen_features import plain
 from instaaug.networks.penultimate import PenultimateFeatures
@@ -59,7 +59,7 @@ class AdaPolicy(FixedAugmenter, HeldOutLearner):
         search_every: Batches per step of the policy.
         mean: Per-channel mean the images were normalized with.
         std: Per-channel standard deviation, likewise.
-        padding: What lies outside of the image.
+        padding_mode: What lies outside of the image.
         size: Side, or height and width, of what comes out.
     """
 
@@ -74,7 +74,7 @@ class AdaPolicy(FixedAugmenter, HeldOutLearner):
         search_every: int,
         mean: Sequence[float] | None,
         std: Sequence[float] | None,
-        padding: Padding,
+        padding_mode: PaddingMode,
         size: int | tuple[int, int] | None,
     ) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class AdaPolicy(FixedAugmenter, HeldOutLearner):
         self.n_candidates = n_candidates
         self.temperature, self.search_every = temperature, search_every
         self.transform = as_composition(transform, mean=mean, std=std, size=size)
-        self.padding: Padding = padding
+        self.padding_mode: PaddingMode = padding_mode
         self.head = None
         self._features: PenultimateFeatures | None = None
 
@@ -126,7 +126,7 @@ class AdaPolicy(FixedAugmenter, HeldOutLearner):
                 f"`model` must be known to {type(self).__name__}, which reads its features: got "
                 "none. Call attach(model) first."
             )
-        seen = self.transform.resized(x, padding=self.padding)
+        seen = self.transform.resized(x, padding_mode=self.padding_mode)
         read = torch.cat([features(part) for part in seen.split(MOST_ROWS)])
         return self.head(read.to(self.head.weight))
 
@@ -175,4 +175,4 @@ class AdaPolicy(FixedAugmenter, HeldOutLearner):
 
     @override
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
-        return self.transform.apply(x, theta, padding=self.padding)
+        return self.transform.apply(x, theta, padding_mode=self.padding_mode)

@@ -17,7 +17,7 @@ from instaaug.augmentation.settings import as_composition
 from instaaug.augmentation.views import Select
 from instaaug.distributions import Joint, UniformBox
 from instaaug.errors import ArgumentError, UnknownNameError
-from instaaug.functional.warp import Padding
+from instaaug.functional.warp import PaddingMode
 from instaaug.shapes import Images, Rendered, check_images
 from instaaug.transforms import Affine, Composition
 
@@ -38,10 +38,12 @@ class LearnedRanges(Augmenter, ABC):
     Arguments:
         transform: What happens; all of its parameters lie on intervals.
         weight: λ, of the bonus.
-        padding: What lies outside of the image.
+        padding_mode: What lies outside of the image.
     """
 
-    def __init__(self, transform: Composition, *, weight: float, padding: Padding) -> None:
+    def __init__(
+        self, transform: Composition, *, weight: float, padding_mode: PaddingMode
+    ) -> None:
         super().__init__()
         if not (isfinite(weight) and weight >= 0):
             raise ArgumentError(
@@ -49,7 +51,7 @@ class LearnedRanges(Augmenter, ABC):
                 "worth nothing."
             )
         self.transform, self.weight = transform, weight
-        self.padding: Padding = padding
+        self.padding_mode: PaddingMode = padding_mode
 
     @abstractmethod
     def ends(self) -> Float[Tensor, "d 2"]:
@@ -110,7 +112,7 @@ class LearnedRanges(Augmenter, ABC):
 
     @override
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
-        return self.transform.apply(x, theta, padding=self.padding)
+        return self.transform.apply(x, theta, padding_mode=self.padding_mode)
 
     @override
     def fixed_ranges(self) -> dict[str, list[tuple[float, float]]]:
@@ -162,7 +164,7 @@ class Augerino(LearnedRanges):
         safe: Whether the bonus ends as soon as any width reaches 10.
         mean: Per-channel mean the images were normalized with.
         std: Per-channel standard deviation, likewise.
-        padding: What lies outside of the image.
+        padding_mode: What lies outside of the image.
         size: Side, or height and width, of what comes out; the input's own by default.
 
     References:
@@ -189,13 +191,13 @@ class Augerino(LearnedRanges):
         safe: bool = True,
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
-        padding: Padding = "zeros",
+        padding_mode: PaddingMode = "zeros",
         size: int | tuple[int, int] | None = None,
     ) -> None:
         farthest = WIDEST / 2
         affine = Affine(max_shift=UNITS[0] * farthest, max_turn=farthest, max_log_scale=farthest)
         transform = as_composition(affine, mean=mean, std=std, size=size)
-        super().__init__(transform, weight=weight, padding=padding)
+        super().__init__(transform, weight=weight, padding_mode=padding_mode)
         if not isfinite(start):
             raise ArgumentError(f"`start` must be a finite raw width: got {start}. 0 is usual.")
         raw = [start if is_open else CLOSED for is_open in _is_open(opened, affine.columns)]

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from instaaug.augmentation.settings import as_composition
 from instaaug.errors import ArgumentError
-from instaaug.functional.warp import Padding
+from instaaug.functional.warp import PaddingMode
 from instaaug.methods.augerino import LearnedRanges
 from instaaug.spaces import Interval
 from instaaug.transforms import Transform
@@ -37,7 +37,7 @@ class AugerinoColor(LearnedRanges):
         start: Raw limits at the start, one below and one above zero; 2 stands for 76% of the way.
         mean: Per-channel mean the images were normalized with; colors are changed without.
         std: Per-channel standard deviation, likewise.
-        padding: What lies outside of an image that is resized.
+        padding_mode: What lies outside of an image that is resized.
         size: Side, or height and width, of what comes out; the input's own by default.
 
     References:
@@ -48,7 +48,7 @@ class AugerinoColor(LearnedRanges):
 
     Example:
         >>> aug = AugerinoColor(start=2.0)
-        >>> hue, saturation, value = aug.fixed_ranges()["color_jitter"]
+        >>> hue, saturation, value = aug.fixed_ranges()["hsv_jitter"]
         >>> round(hue[1], 2), round(value[0], 2)  # 76% of half the circle; 1 - 76% of 1
         (0.38, 0.24)
     """
@@ -57,13 +57,13 @@ class AugerinoColor(LearnedRanges):
 
     def __init__(
         self,
-        transforms: Transform | str | Sequence[Transform | str] = "color_jitter",
+        transforms: Transform | str | Sequence[Transform | str] = "hsv_jitter",
         *,
         weight: float = 0.1,
         start: float = 2.0,
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
-        padding: Padding = "zeros",
+        padding_mode: PaddingMode = "zeros",
         size: int | tuple[int, int] | None = None,
     ) -> None:
         transform = as_composition(transforms, mean=mean, std=std, size=size)
@@ -73,7 +73,7 @@ class AugerinoColor(LearnedRanges):
                     "`transforms` must change colors, pixel by pixel: got "
                     f"{part.name!r}. Augerino learns the affine ones."
                 )
-        super().__init__(transform, weight=weight, padding=padding)
+        super().__init__(transform, weight=weight, padding_mode=padding_mode)
         if not (isfinite(start) and start > 0):
             raise ArgumentError(f"`start` must be a number above 0: got {start}. 2 is usual.")
         spaces = transform.spaces.values()

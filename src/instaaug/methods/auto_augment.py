@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 from typing_extensions import override
 
 from instaaug.errors import UnknownNameError
-from instaaug.functional.warp import Padding
+from instaaug.functional.warp import PaddingMode
 from instaaug.methods.drawn_operations import NARROW, DrawnOperations
 from instaaug.methods.operations import Interpolation, number_of
 from instaaug.shapes import Images
@@ -92,7 +92,8 @@ class AutoAugment(DrawnOperations):
         std: Per-channel standard deviation, likewise.
         interpolation: How a warp reads between pixels: ``"nearest"`` as in the source, or
             ``"bilinear"``.
-        padding: What lies outside of the image; ``"zeros"`` is black, also for normalized images.
+        padding_mode: What lies outside of the image; ``"zeros"`` is black, also for
+            normalized images.
         size: Side, or height and width, of what comes out; the input's own by default.
 
     References:
@@ -115,14 +116,14 @@ class AutoAugment(DrawnOperations):
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
         interpolation: Interpolation = "nearest",
-        padding: Padding = "zeros",
+        padding_mode: PaddingMode = "zeros",
         size: int | tuple[int, int] | None = None,
     ) -> None:
         if policy not in POLICIES:
             raise UnknownNameError("policy", policy, POLICIES)
         super().__init__(
-            2, NARROW, N_BINS, mean=mean, std=std, interpolation=interpolation, padding=padding,
-            size=size,
+            2, NARROW, N_BINS, mean=mean, std=std, interpolation=interpolation,
+            padding_mode=padding_mode, size=size,
         )  # fmt: skip
         self.policy = policy
 

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from instaaug.augmentation.settings import as_composition
 from instaaug.errors import ArgumentError
-from instaaug.functional.warp import Padding
+from instaaug.functional.warp import PaddingMode
 from instaaug.methods.fixed import FixedAugmenter
 from instaaug.methods.operations import (
     HOLE_PLACES,
@@ -132,7 +132,8 @@ class DrawnOperations(FixedAugmenter, ABC):
         mean: Per-channel mean the images were normalized with.
         std: Per-channel standard deviation, likewise.
         interpolation: How a warp reads between pixels.
-        padding: What lies outside of the image; ``"zeros"`` is black, also for normalized images.
+        padding_mode: What lies outside of the image; ``"zeros"`` is black, also for
+            normalized images.
         size: Side, or height and width, of what comes out.
     """
 
@@ -145,7 +146,7 @@ class DrawnOperations(FixedAugmenter, ABC):
         mean: Sequence[float] | None,
         std: Sequence[float] | None,
         interpolation: Interpolation,
-        padding: Padding,
+        padding_mode: PaddingMode,
         size: int | tuple[int, int] | None,
     ) -> None:
         super().__init__()
@@ -154,7 +155,7 @@ class DrawnOperations(FixedAugmenter, ABC):
         operations = Operations(n_steps, interpolation)
         self.transform = as_composition(operations, mean=mean, std=std, size=size)
         self.magnitudes, self.n_bins = magnitudes, n_bins
-        self.padding: Padding = padding
+        self.padding_mode: PaddingMode = padding_mode
 
     def signed_theta(
         self,
@@ -174,4 +175,4 @@ class DrawnOperations(FixedAugmenter, ABC):
 
     @override
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
-        return self.transform.apply(x, theta, padding=self.padding)
+        return self.transform.apply(x, theta, padding_mode=self.padding_mode)

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from instaaug.augmentation.settings import as_composition
 from instaaug.errors import ArgumentError, UnknownNameError
-from instaaug.functional.warp import Padding
+from instaaug.functional.warp import PaddingMode
 from instaaug.methods.drawn_operations import with_hole_places
 from instaaug.methods.fixed import FixedAugmenter
 from instaaug.methods.operation_levels import LEVELS, values_at
@@ -89,7 +89,8 @@ class FastAutoAugment(FixedAugmenter):
         std: Per-channel standard deviation, likewise.
         interpolation: How a warp reads between pixels: ``"nearest"`` as in the source, or
             ``"bilinear"``.
-        padding: What lies outside of the image; ``"zeros"`` is black, also for normalized images.
+        padding_mode: What lies outside of the image; ``"zeros"`` is black, also for
+            normalized images.
         size: Side, or height and width, of what comes out; the input's own by default.
         n_folds: Splits of the training images, and models trained without augmentation [5].
         n_trials: Policies that are tried with each of these models [200].
@@ -123,7 +124,7 @@ class FastAutoAugment(FixedAugmenter):
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
         interpolation: Interpolation = "nearest",
-        padding: Padding = "zeros",
+        padding_mode: PaddingMode = "zeros",
         size: int | tuple[int, int] | None = None,
         n_folds: int = 2,
         n_trials: int = 100,
@@ -139,7 +140,7 @@ class FastAutoAugment(FixedAugmenter):
         operations = Operations(n_operations, interpolation)
         self.transform = as_composition(operations, mean=mean, std=std, size=size)
         self.n_policies, self.n_operations = n_policies, n_operations
-        self.padding: Padding = padding
+        self.padding_mode: PaddingMode = padding_mode
         self.n_folds, self.n_trials = n_folds, n_trials
         self.n_images, self.fold_epochs = n_images, fold_epochs
         slots = (n_policies, n_operations)
@@ -209,7 +210,7 @@ class FastAutoAugment(FixedAugmenter):
 
     @override
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
-        return self.transform.apply(x, theta, padding=self.padding)
+        return self.transform.apply(x, theta, padding_mode=self.padding_mode)
 
     @override
     def extra_repr(self) -> str:

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from instaaug.augmentation.settings import as_composition
 from instaaug.errors import ArgumentError, UnknownNameError
-from instaaug.functional.warp import Padding
+from instaaug.functional.warp import PaddingMode
 from instaaug.methods.fixed import FixedAugmenter
 from instaaug.parameterizations import CropGrid
 from instaaug.shapes import Images, Rendered
@@ -19,7 +19,7 @@ from instaaug.transforms import Crop, Flip
 __all__ = ["FixedViews"]
 
 NAME = "fixed_views"
-KEYS = ("name", "boxes", "mirrored", "padding", "size")
+KEYS = ("name", "boxes", "mirrored", "padding_mode", "size")
 MOST_VIEWS = 100_000
 LARGEST_NUMBER = 8.0  # four image sides: whatever lies farther out is a mistake
 LARGEST_SIDE = 1 << 14
@@ -38,7 +38,7 @@ class FixedViews(FixedAugmenter):
         boxes: Center x, center y, width and height of every view, in the frame in which the whole
             image is (0, 0, 2, 2).
         mirrored: Which views are mirrored, left and right exchanged; none by default.
-        padding: What lies outside of the image.
+        padding_mode: What lies outside of the image.
         size: Side, or height and width, of what comes out; the input's own by default.
 
     Example:
@@ -57,13 +57,13 @@ class FixedViews(FixedAugmenter):
         boxes: Sequence[Box] | Tensor,
         mirrored: Sequence[bool] | None = None,
         *,
-        padding: Padding = "zeros",
+        padding_mode: PaddingMode = "zeros",
         size: int | tuple[int, int] | None = None,
     ) -> None:
         super().__init__()
         rows = _checked_boxes(boxes.tolist() if isinstance(boxes, Tensor) else boxes)
         flags = _checked_flags([False] * len(rows) if mirrored is None else mirrored, len(rows))
-        self.padding: Padding = _checked_padding(padding)
+        self.padding_mode: PaddingMode = _check_padding_mode(padding_mode)
         self.transform = as_composition([Crop(), Flip()], size=_checked_size(size))
         table = [(*row, -1.0 if flag else 1.0, 1.0) for row, flag in zip(rows, flags, strict=True)]
         self.register_buffer("table", torch.tensor(table), persistent=False)
@@ -74,7 +74,7 @@ class FixedViews(FixedAugmenter):
 
         Arguments:
             share: Of the image side, in (0, 1].
-            **settings: ``padding`` and ``size``.
+            **settings: ``padding_mode`` and ``size``.
         """
         return cls([_five(share)[4]], **settings)
 
@@ -148,7 +148,7 @@ class FixedViews(FixedAugmenter):
 
     @override
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
-        return self.transform.apply(x, theta, padding=self.padding)
+        return self.transform.apply(x, theta, padding_mode=self.padding_mode)
 
     def to_config(self) -> dict[str, Any]:
         """Everything, ready for JSON; :meth:`from_config` reads it back."""
@@ -156,7 +156,7 @@ class FixedViews(FixedAugmenter):
             "name": NAME,
             "boxes": self.boxes.tolist(),
             "mirrored": self.mirrored,
-            "padding": self.padding,
+            "padding_mode": self.padding_mode,
             "size": None if self.transform.size is None else list(self.transform.size),
         }
 
@@ -183,7 +183,7 @@ class FixedViews(FixedAugmenter):
         return cls(
             boxes,
             _checked_flags(config["mirrored"], len(boxes)),
-            padding=_checked_padding(config["padding"]),
+            padding_mode=_check_padding_mode(config["padding_mode"]),
             size=_checked_size(config["size"]),
         )
 
@@ -244,10 +244,10 @@ def _checked_flags(mirrored: object, n_boxes: int) -> list[bool]:
     return flags
 
 
-def _checked_padding(padding: Any) -> Padding:
-    if padding not in get_args(Padding):
-        raise UnknownNameError("padding", str(padding), get_args(Padding))
-    return padding
+def _check_padding_mode(padding_mode: Any) -> PaddingMode:
+    if padding_mode not in get_args(PaddingMode):
+        raise UnknownNameError("padding_mode", str(padding_mode), get_args(PaddingMode))
+    return padding_mode
 
 
 def _checked_size(size: object) -> int | tuple[int, int] | None:

@@ -13,7 +13,7 @@ from instaaug.augmentation import TestTimeAugmentation
 from instaaug.augmentation.at_test_time import Merge
 from instaaug.augmentation.settings import as_composition
 from instaaug.errors import ArgumentError, ShapeError
-from instaaug.functional.warp import Padding
+from instaaug.functional.warp import PaddingMode
 from instaaug.methods.fixed import FixedAugmenter
 from instaaug.methods.loss_predictor import LossPredictor, RankTraining, shrunk
 from instaaug.methods.operations import Operations, number_of
@@ -73,7 +73,7 @@ class LearnedLoss(FixedAugmenter):
         width: Multiplies the channels of the predictor's trunk.
         mean: Per-channel mean the images were normalized with; colors are changed without.
         std: Per-channel standard deviation, likewise.
-        padding: What lies outside of the image.
+        padding_mode: What lies outside of the image.
         size: Side, or height and width, of what the model sees, to which inputs are resized first;
             the input's own by default.
 
@@ -99,7 +99,7 @@ class LearnedLoss(FixedAugmenter):
         width: float = 2.0,
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
-        padding: Padding = "reflection",
+        padding_mode: PaddingMode = "reflection",
         size: int | tuple[int, int] | None = None,
     ) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class LearnedLoss(FixedAugmenter):
             )
         self.threshold, self.in_channels = threshold, in_channels
         self.transform = as_composition(Operations(1), mean=mean, std=std, size=size)
-        self.padding: Padding = padding
+        self.padding_mode: PaddingMode = padding_mode
         self.predictor = LossPredictor(len(CANDIDATES), in_channels=in_channels, width=width)
         rows = [(float(number_of(name)), value) for name, value in CANDIDATES]
         self.register_buffer("table", torch.tensor(rows), persistent=False)
@@ -134,7 +134,7 @@ class LearnedLoss(FixedAugmenter):
 
     @override
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
-        return self.transform.apply(x, theta, padding=self.padding)
+        return self.transform.apply(x, theta, padding_mode=self.padding_mode)
 
     @override
     def wrap(

@@ -11,7 +11,7 @@ from typing_extensions import override
 from instaaug.augmentation import AugmentedBatch, HeldOutBatch, HeldOutLearner, LossesOf
 from instaaug.augmentation.checks import checked_losses
 from instaaug.errors import ArgumentError
-from instaaug.functional.warp import Padding
+from instaaug.functional.warp import PaddingMode
 from instaaug.methods.drawn_operations import NARROW, RAND_OPERATIONS, DrawnOperations
 from instaaug.methods.look_ahead import look_ahead_loss
 from instaaug.methods.meta_policy import PairSampler, WeightNetwork
@@ -67,7 +67,8 @@ class MetaAugment(DrawnOperations, HeldOutLearner):
         mean: Per-channel mean the images were normalized with; operations see them without.
         std: Per-channel standard deviation, likewise.
         interpolation: How a warp reads between pixels: ``"nearest"`` or ``"bilinear"``.
-        padding: What lies outside of the image; ``"zeros"`` is black, also for normalized images.
+        padding_mode: What lies outside of the image; ``"zeros"`` is black, also for
+            normalized images.
         size: Side, or height and width, of what comes out; the input's own by default.
 
     References:
@@ -98,12 +99,12 @@ class MetaAugment(DrawnOperations, HeldOutLearner):
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
         interpolation: Interpolation = "nearest",
-        padding: Padding = "zeros",
+        padding_mode: PaddingMode = "zeros",
         size: int | tuple[int, int] | None = None,
     ) -> None:
         super().__init__(
-            2, NARROW, N_BINS, mean=mean, std=std, interpolation=interpolation, padding=padding,
-            size=size,
+            2, NARROW, N_BINS, mean=mean, std=std, interpolation=interpolation,
+            padding_mode=padding_mode, size=size,
         )  # fmt: skip
         _check(inner_learning_rate, epsilon, search_every, refresh_every)
         self.inner_learning_rate, self.search_every = inner_learning_rate, search_every

@@ -20,7 +20,7 @@ from instaaug.functional.affine import (
     to_physical_frame,
     translation_matrix,
 )
-from instaaug.functional.warp import Padding, warp
+from instaaug.functional.warp import PaddingMode, warp
 from instaaug.shapes import Images, Matrices, Rows, Scalars, Theta, at_least_float32
 from instaaug.spaces import Interval, Parameter, Space
 from instaaug.transforms import LocalMask, Transform
@@ -75,7 +75,7 @@ class Operations(Transform):
     r"""Operations one after the other, another sequence for every image.
 
     θ has two columns per step: which operation, by its place in :data:`OPERATIONS`, and its value
-    v. Images lie in [0, 1]; what a warp finds outside of them is black, or ``padding``.
+    v. Images lie in [0, 1]; what a warp finds outside of them is black, or ``padding_mode``.
 
     ================================  ===========================================================
     shear_x, shear_y                  slope v; the upper left corner rests
@@ -126,7 +126,7 @@ class Operations(Transform):
         return {f"step_{i + 1}": Interval((operation, value)) for i in range(self.n_steps)}
 
     @override
-    def apply(self, x: Images, theta: Theta, *, padding: Padding = "zeros") -> Images:
+    def apply(self, x: Images, theta: Theta, *, padding_mode: PaddingMode = "zeros") -> Images:
         self.check_theta(x, theta)
         for operation, value in _steps(theta):
             out = x.clone()
@@ -134,7 +134,7 @@ class Operations(Transform):
             if len(moved):
                 matrix = _matrix(operation[moved], value[moved], x.shape[-1] / x.shape[-2])
                 mode = self.interpolation
-                out[moved] = warp(x[moved], matrix, padding=padding, mode=mode)
+                out[moved] = warp(x[moved], matrix, padding_mode=padding_mode, mode=mode)
             for name, change in WITHOUT_WARP.items():
                 rows = (operation == number_of(name)).nonzero().flatten()
                 if len(rows):

@@ -44,7 +44,7 @@ def search_policy(
     only the first is kept, and what is found with several models is simply joined.
 
     Arguments:
-        model: Returns logits ``(B, n_classes)``; is left as it was.
+        model: Returns logits ``(B, num_classes)``; is left as it was.
         held_out: Images that the model was not trained on.
         augmenter: Says how operations are applied and how many a sub-policy has; is left as it
             was.

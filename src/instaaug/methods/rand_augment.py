@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 from typing_extensions import override
 
 from instaaug.errors import ArgumentError
-from instaaug.functional.warp import Padding
+from instaaug.functional.warp import PaddingMode
 from instaaug.methods.drawn_operations import NARROW, RAND_OPERATIONS, DrawnOperations
 from instaaug.methods.operations import Interpolation, number_of
 from instaaug.shapes import Images
@@ -30,7 +30,8 @@ class RandAugment(DrawnOperations):
         std: Per-channel standard deviation, likewise.
         interpolation: How a warp reads between pixels: ``"nearest"`` as in the source, or
             ``"bilinear"``.
-        padding: What lies outside of the image; ``"zeros"`` is black, also for normalized images.
+        padding_mode: What lies outside of the image; ``"zeros"`` is black, also for
+            normalized images.
         size: Side, or height and width, of what comes out; the input's own by default.
 
     References:
@@ -55,12 +56,12 @@ class RandAugment(DrawnOperations):
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
         interpolation: Interpolation = "nearest",
-        padding: Padding = "zeros",
+        padding_mode: PaddingMode = "zeros",
         size: int | tuple[int, int] | None = None,
     ) -> None:
         super().__init__(
             n_operations, NARROW, n_bins, mean=mean, std=std, interpolation=interpolation,
-            padding=padding, size=size,
+            padding_mode=padding_mode, size=size,
         )  # fmt: skip
         if not 0 <= magnitude < n_bins:
             raise ArgumentError(

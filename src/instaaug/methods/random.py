@@ -10,7 +10,7 @@ from typing_extensions import override
 from instaaug.augmentation.settings import as_composition
 from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.functional.constants import constant
-from instaaug.functional.warp import Padding
+from instaaug.functional.warp import PaddingMode
 from instaaug.methods.fixed import FixedAugmenter
 from instaaug.shapes import Images, Rendered
 from instaaug.spaces import Boxes, Choices, Interval, Parameter, Space
@@ -28,19 +28,19 @@ class RandomAugmentation(FixedAugmenter):
 
     The InstaAug paper sweeps the limits of color jitter: the hue moves by up to h = 0, 0.1, ...,
     0.5, and the factors of saturation and value lie in 1 ± 0, 0.2, ..., 1.
-    :class:`~instaaug.transforms.ColorJitter` has the ranges ± 0.5 and 1 ± 1, so that the strength
+    :class:`~instaaug.transforms.HSVJitter` has the ranges ± 0.5 and 1 ± 1, so that the strength
     of the hue is 2 h, and those of saturation and value are the paper's own numbers.
 
     Arguments:
         transforms: What may happen: a transform, a name, or a list of them.
         strength: s in [0, 1]; 0 does nothing. One for all, or by name: of a factor
             (``"rotation"``), of a parameter wherever it occurs (``"hue"``), or of both
-            (``"color_jitter.hue"``). The more specific name wins; what is not named has all of its
+            (``"hsv_jitter.hue"``). The more specific name wins; what is not named has all of its
             range.
         sizes: Smallest and largest side of a box, as fractions of the image side.
         mean: Per-channel mean the images were normalized with.
         std: Per-channel standard deviation, likewise.
-        padding: What lies outside of the image.
+        padding_mode: What lies outside of the image.
         size: Side, or height and width, of what comes out; the input's own by default.
 
     Example:
@@ -49,8 +49,8 @@ class RandomAugmentation(FixedAugmenter):
         >>> theta = crops.draw(torch.rand(2, 3, 32, 32), n_samples=4)
         >>> theta.shape, theta[..., 2:].unique()  # half of the image side, which is 2 long
         (torch.Size([4, 2, 4]), tensor([1.]))
-        >>> RandomAugmentation("color_jitter", strength={"hue": 0.2, "value": 0.8})
-        RandomAugmentation(color_jitter: hue 20%, saturation 100%, value 80% of its range)
+        >>> RandomAugmentation("hsv_jitter", strength={"hue": 0.2, "value": 0.8})
+        RandomAugmentation(hsv_jitter: hue 20%, saturation 100%, value 80% of its range)
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class RandomAugmentation(FixedAugmenter):
         sizes: tuple[float, float] = (0.25, 1.0),
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
-        padding: Padding = "zeros",
+        padding_mode: PaddingMode = "zeros",
         size: int | tuple[int, int] | None = None,
     ) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class RandomAugmentation(FixedAugmenter):
                 f"{sizes}. (0.25, 1.0) is a good start."
             )
         self.sizes = sizes
-        self.padding: Padding = padding
+        self.padding_mode: PaddingMode = padding_mode
 
     @override
     def draw_theta(
@@ -114,7 +114,7 @@ class RandomAugmentation(FixedAugmenter):
 
     @override
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
-        return self.transform.apply(x, theta, padding=self.padding)
+        return self.transform.apply(x, theta, padding_mode=self.padding_mode)
 
     @override
     def extra_repr(self) -> str:

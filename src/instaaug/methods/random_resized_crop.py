@@ -11,7 +11,7 @@ from typing_extensions import override
 from instaaug.augmentation.settings import as_composition
 from instaaug.errors import ArgumentError
 from instaaug.functional.constants import constant
-from instaaug.functional.warp import Padding
+from instaaug.functional.warp import PaddingMode
 from instaaug.methods.fixed import FixedAugmenter
 from instaaug.shapes import Images, Rendered
 from instaaug.transforms import Crop
@@ -42,7 +42,7 @@ class RandomResizedCrop(FixedAugmenter):
         stretch: Largest ratio of width to height, and of height to width.
         mean: Per-channel mean the images were normalized with, to show them as they were.
         std: Per-channel standard deviation, likewise.
-        padding: What lies outside of the image.
+        padding_mode: What lies outside of the image.
         size: Side, or height and width, of what comes out; the input's own by default.
 
     References:
@@ -66,7 +66,7 @@ class RandomResizedCrop(FixedAugmenter):
         stretch: float = 4 / 3,
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
-        padding: Padding = "zeros",
+        padding_mode: PaddingMode = "zeros",
         size: int | tuple[int, int] | None = None,
     ) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class RandomResizedCrop(FixedAugmenter):
             )
         self.smallest, self.largest, self.stretch = float(smallest), float(largest), float(stretch)
         self.transform = as_composition(Crop(), mean=mean, std=std, size=size)
-        self.padding: Padding = padding
+        self.padding_mode: PaddingMode = padding_mode
 
     @override
     def draw_theta(
@@ -124,7 +124,7 @@ class RandomResizedCrop(FixedAugmenter):
 
     @override
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
-        return self.transform.apply(x, theta, padding=self.padding)
+        return self.transform.apply(x, theta, padding_mode=self.padding_mode)
 
     @override
     def extra_repr(self) -> str:

@@ -13,7 +13,7 @@ from instaaug.augmentation import AugmentedBatch
 from instaaug.augmentation.settings import as_composition
 from instaaug.errors import ArgumentError
 from instaaug.functional.affine import from_entries
-from instaaug.functional.warp import Padding
+from instaaug.functional.warp import PaddingMode
 from instaaug.methods.fixed import FixedAugmenter
 from instaaug.networks import feature_channels, make_network
 from instaaug.parameterizations import PooledHead
@@ -78,7 +78,7 @@ class SpatialTransformer(FixedAugmenter):
         width: Multiplies its channels.
         mean: Per-channel mean the images were normalized with, to show them as they were.
         std: Per-channel standard deviation, likewise.
-        padding: What lies outside of the image.
+        padding_mode: What lies outside of the image.
         size: Side, or height and width, of what comes out; the input's own by default.
 
     References:
@@ -103,7 +103,7 @@ class SpatialTransformer(FixedAugmenter):
         width: float = 1.0,
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
-        padding: Padding = "zeros",
+        padding_mode: PaddingMode = "zeros",
         size: int | tuple[int, int] | None = None,
     ) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class SpatialTransformer(FixedAugmenter):
             )
         self.in_channels = in_channels
         self.transform = as_composition(AffineEntries(), mean=mean, std=std, size=size)
-        self.padding: Padding = padding
+        self.padding_mode: PaddingMode = padding_mode
         self.network = make_network(network, in_channels=in_channels, width=width)
         channels = feature_channels(self.network, in_channels=in_channels)
         self.head = PooledHead(channels, torch.tensor(IDENTITY))
@@ -134,7 +134,7 @@ class SpatialTransformer(FixedAugmenter):
 
     @override
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
-        return self.transform.apply(x, theta, padding=self.padding)
+        return self.transform.apply(x, theta, padding_mode=self.padding_mode)
 
     @override
     def canonical(self, x: Images) -> Rendered:

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 from typing_extensions import override
 
-from instaaug.functional.warp import Padding
+from instaaug.functional.warp import PaddingMode
 from instaaug.methods.drawn_operations import RAND_OPERATIONS, WIDE, DrawnOperations
 from instaaug.methods.operations import Interpolation, number_of
 from instaaug.shapes import Images
@@ -27,7 +27,8 @@ class TrivialAugment(DrawnOperations):
         std: Per-channel standard deviation, likewise.
         interpolation: How a warp reads between pixels: ``"nearest"`` as in the source, or
             ``"bilinear"``.
-        padding: What lies outside of the image; ``"zeros"`` is black, also for normalized images.
+        padding_mode: What lies outside of the image; ``"zeros"`` is black, also for
+            normalized images.
         size: Side, or height and width, of what comes out; the input's own by default.
 
     References:
@@ -49,12 +50,12 @@ class TrivialAugment(DrawnOperations):
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
         interpolation: Interpolation = "nearest",
-        padding: Padding = "zeros",
+        padding_mode: PaddingMode = "zeros",
         size: int | tuple[int, int] | None = None,
     ) -> None:
         super().__init__(
-            1, WIDE, n_bins, mean=mean, std=std, interpolation=interpolation, padding=padding,
-            size=size,
+            1, WIDE, n_bins, mean=mean, std=std, interpolation=interpolation,
+            padding_mode=padding_mode, size=size,
         )  # fmt: skip
 
     @override

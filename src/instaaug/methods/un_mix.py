@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 from typing_extensions import override
 
 from instaaug.errors import ArgumentError
-from instaaug.functional.warp import Padding
+from instaaug.functional.warp import PaddingMode
 from instaaug.methods.cutmix import CutMix
 from instaaug.methods.host_random import on_host
 from instaaug.methods.mixup import MixUp
@@ -42,7 +42,7 @@ class UnMix(RandomResizedCrop):
         stretch: Largest ratio of the sides of a crop.
         mean: Per-channel mean the images were normalized with, to show them as they were.
         std: Per-channel standard deviation, likewise.
-        padding: What lies outside of the image.
+        padding_mode: What lies outside of the image.
         size: Side, or height and width, of what comes out; the input's own by default.
 
     References:
@@ -67,12 +67,12 @@ class UnMix(RandomResizedCrop):
         stretch: float = 4 / 3,
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
-        padding: Padding = "zeros",
+        padding_mode: PaddingMode = "zeros",
         size: int | tuple[int, int] | None = None,
     ) -> None:
         super().__init__(
             smallest=smallest, largest=largest, stretch=stretch, mean=mean, std=std,
-            padding=padding, size=size,
+            padding_mode=padding_mode, size=size,
         )  # fmt: skip
         if not 0 <= mixup <= 1:
             raise ArgumentError(

@@ -23,7 +23,7 @@ class LinearProbe(nn.Module):
 
     Arguments:
         n_features: Numbers per input, :math:`D`.
-        n_classes: Classes, :math:`C`.
+        num_classes: Classes, :math:`C`.
 
     Shape:
         - ``forward``: ``(B, D)`` to ``(B, C)``
@@ -31,7 +31,7 @@ class LinearProbe(nn.Module):
     Example:
         >>> probe = LinearProbe(2, 3)
         >>> probe
-        LinearProbe(n_features=2, n_classes=3)
+        LinearProbe(n_features=2, num_classes=3)
         >>> probe(torch.ones(1, 2)).tolist()
         [[0.0, 0.0, 0.0]]
     """
@@ -39,12 +39,12 @@ class LinearProbe(nn.Module):
     mean: Tensor
     std: Tensor
 
-    def __init__(self, n_features: int, n_classes: int) -> None:
+    def __init__(self, n_features: int, num_classes: int) -> None:
         super().__init__()
         self.register_buffer("mean", torch.zeros(n_features))
         self.register_buffer("std", torch.ones(n_features))
-        self.weight = nn.Parameter(torch.zeros(n_classes, n_features))
-        self.bias = nn.Parameter(torch.zeros(n_classes))
+        self.weight = nn.Parameter(torch.zeros(num_classes, n_features))
+        self.bias = nn.Parameter(torch.zeros(num_classes))
 
     @property
     def n_features(self) -> int:
@@ -52,7 +52,7 @@ class LinearProbe(nn.Module):
         return self.weight.shape[1]
 
     @property
-    def n_classes(self) -> int:
+    def num_classes(self) -> int:
         """Logits per input."""
         return self.weight.shape[0]
 
@@ -68,7 +68,7 @@ class LinearProbe(nn.Module):
 
     @override
     def extra_repr(self) -> str:
-        return f"n_features={self.n_features}, n_classes={self.n_classes}"
+        return f"n_features={self.n_features}, num_classes={self.num_classes}"
 
 
 def feature_statistics(

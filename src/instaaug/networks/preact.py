@@ -125,7 +125,7 @@ class PreActResNet18(nn.Module):
     """PreActResNet-18, the paper's classifier; ``width=1`` has 64 channels in the first stage.
 
     Arguments:
-        n_classes: Number of outputs.
+        num_classes: Number of outputs.
         width: Multiplies all channels: 0.25 costs a sixteenth.
         in_channels: Channels of the image.
         stem_stride: 1 for images of 32 pixels, 2 for 64 and more.
@@ -136,7 +136,7 @@ class PreActResNet18(nn.Module):
     """
 
     def __init__(
-        self, n_classes: int, *, width: float = 1.0, in_channels: int = 3, stem_stride: int = 1
+        self, num_classes: int, *, width: float = 1.0, in_channels: int = 3, stem_stride: int = 1
     ) -> None:
         super().__init__()
         channels = [max(1, round(64 * width)) * 2**i for i in range(4)]
@@ -149,7 +149,7 @@ class PreActResNet18(nn.Module):
             norm=nn.BatchNorm2d,
         )
         self.norm = nn.BatchNorm2d(channels[-1])
-        self.head = nn.Linear(channels[-1], n_classes)
+        self.head = nn.Linear(channels[-1], num_classes)
 
     @override
     def forward(self, x: Images) -> Float[Tensor, "batch classes"]:

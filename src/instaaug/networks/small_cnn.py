@@ -19,7 +19,7 @@ class SmallCNN(nn.Module):
         torch.Size([2, 4])
     """
 
-    def __init__(self, n_classes: int, *, in_channels: int = 3, channels: int = 16) -> None:
+    def __init__(self, num_classes: int, *, in_channels: int = 3, channels: int = 16) -> None:
         super().__init__()
         widths = [in_channels, channels, 2 * channels, 4 * channels]
         layers: list[nn.Module] = []
@@ -27,7 +27,7 @@ class SmallCNN(nn.Module):
             layers += [nn.Conv2d(before, after, 3, stride=2, padding=1), nn.ReLU(inplace=True)]
         self.features = nn.Sequential(*layers)
         self.head = nn.Sequential(
-            nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(4 * channels * 16, n_classes)
+            nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(4 * channels * 16, num_classes)
         )
 
     @override

@@ -111,9 +111,9 @@ class ClassHead(Head):
     In evaluation the class is not known; without labels the family's blind choice is used.
     """
 
-    def __init__(self, bias: Bias, *, n_classes: int, family: Family) -> None:
+    def __init__(self, bias: Bias, *, num_classes: int, family: Family) -> None:
         super().__init__()
-        self.raw = nn.Parameter(bias.repeat(n_classes, 1))
+        self.raw = nn.Parameter(bias.repeat(num_classes, 1))
         self._blind = family.blind
 
     @override

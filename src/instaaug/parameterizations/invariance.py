@@ -31,7 +31,7 @@ class InvarianceModule(nn.Module):
         network: Gives the feature maps; ignored unless ``conditioning="input"``.
         in_channels: Channels of the images.
         conditioning: What θ depends on: the input, nothing, or the class.
-        n_classes: Number of classes, for ``conditioning="class"``.
+        num_classes: Number of classes, for ``conditioning="class"``.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class InvarianceModule(nn.Module):
         network: FeatureNetwork | None,
         in_channels: int = 3,
         conditioning: Conditioning = "input",
-        n_classes: int | None = None,
+        num_classes: int | None = None,
     ) -> None:
         super().__init__()
         self.conditioning = conditioning
@@ -56,19 +56,20 @@ class InvarianceModule(nn.Module):
         self.grids = dict(grids)
         self.families = nn.ModuleList(families.values())
         self.heads = nn.ModuleList(
-            self._make_head(name, family, family.raw_at(start[name]), n_classes)
+            self._make_head(name, family, family.raw_at(start[name]), num_classes)
             for name, family in families.items()
         )
 
-    def _make_head(self, name: str, family: Family, bias: Tensor, n_classes: int | None) -> Head:
+    def _make_head(self, name: str, family: Family, bias: Tensor, num_classes: int | None) -> Head:
         if self.conditioning == "none":
             return SharedHead(bias)
         if self.conditioning == "class":
-            if n_classes is None or n_classes < 1:
+            if num_classes is None or num_classes < 1:
                 raise ArgumentError(
-                    f'`n_classes` must be at least 1 with conditioning="class": got {n_classes}.'
+                    '`num_classes` must be at least 1 with conditioning="class": got '
+                    f"{num_classes}."
                 )
-            return ClassHead(bias, n_classes=n_classes, family=family)
+            return ClassHead(bias, num_classes=num_classes, family=family)
         return self.make_input_head(name, bias)
 
     def make_input_head(self, name: str, bias: Float[Tensor, " n_raw"]) -> Head:

@@ -32,7 +32,7 @@ def _made(
 
 
 def _of_images(config: TrainConfig, facts: DataFacts) -> dict[str, Any]:
-    return {"mean": facts.mean, "std": facts.std, "padding": config.padding}
+    return {"mean": facts.mean, "std": facts.std, "padding_mode": config.padding_mode}
 
 
 @AUGMENTERS.register("none")
@@ -69,14 +69,14 @@ def instaaug(config: TrainConfig, facts: DataFacts) -> Augmenter:
         network=config.network,
         width=config.phi_width,
         in_channels=facts.channels,
-        n_classes=len(facts.classes) or None if config.conditioning == "class" else None,
+        num_classes=len(facts.classes) or None if config.conditioning == "class" else None,
         estimator=config.estimator,
         baseline=instead if predicts and not learns_from_input else config.baseline,
         rule=config.rule,
         weight=config.weight,
         mean=facts.mean,
         std=facts.std,
-        padding=config.padding,
+        padding_mode=config.padding_mode,
     )
 
 

@@ -62,7 +62,7 @@ def build_task(
     return SupervisedTask(
         model,
         augmenter,
-        n_classes=len(facts.classes),
+        num_classes=len(facts.classes),
         label_smoothing=config.label_smoothing,
         **settings,
     )

@@ -138,7 +138,7 @@ class TrainConfig:
     sizes: Pair = setting(
         "Augmentation", (0.25, 1.0), "Smallest and largest crop of the random method."
     )
-    padding: Literal["zeros", "border", "reflection"] = setting(
+    padding_mode: Literal["zeros", "border", "reflection"] = setting(
         "Augmentation", "zeros", "What lies outside of the image."
     )
     flip: bool = setting(

@@ -42,21 +42,21 @@ class EarlyStop:
 
     Arguments:
         certainty: Probability of the top class that is enough.
-        max_views: Views per image, on average over 64 images.
+        mean_views: Views per image, on average over 64 images.
     """
 
     certainty: float | None = None
-    max_views: float | None = None
+    mean_views: float | None = None
 
     def __post_init__(self) -> None:
-        Budget(self.certainty, self.max_views)  # raises before anything is predicted
+        Budget(self.certainty, self.mean_views)  # raises before anything is predicted
 
     @property
     def name(self) -> str:
         """In words."""
         if self.certainty is not None:
             return f"{OURS} until {self.certainty:g} certain"
-        return f"{OURS}, {self.max_views:g} on average"
+        return f"{OURS}, {self.mean_views:g} on average"
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class _Scorer:
     def _stopped(self, stop: EarlyStop) -> tuple[Logits, float]:
         """Logits, and how many views they took on average."""
         predict = self.fitted.predictor(
-            max(self.counts), certainty=stop.certainty, max_views=stop.max_views
+            max(self.counts), certainty=stop.certainty, mean_views=stop.mean_views
         )
         parts, views = [], []
         for x, _ in self.fitted.model.pictures(self.images).batches(AT_ONCE):

@@ -119,6 +119,6 @@ def _table(model: FrozenModel, images: LabeledImages, aug: InstaAug, folder: Pat
         all_views(aug),
         network if isinstance(network, FrozenFeatures) else None,
         model.output,
-        aug.settings.padding,
+        aug.settings.padding_mode,
     )
     return tabulate(views, model.pictures(images), folder=folder)

@@ -153,7 +153,7 @@ def channels_of(source: ModelSource, config: FrozenConfig) -> int:
     return config.channels or source.channels or CHANNELS
 
 
-def build_model(source: ModelSource, config: FrozenConfig, n_classes: int) -> FrozenModel:
+def build_model(source: ModelSource, config: FrozenConfig, num_classes: int) -> FrozenModel:
     """The model in evaluation mode, on the accelerator if there is one; what is typed wins."""
     channels = channels_of(source, config)
     mean = numbers_of(config.mean, kind="mean", channels=channels)
@@ -165,7 +165,7 @@ def build_model(source: ModelSource, config: FrozenConfig, n_classes: int) -> Fr
     if std is not None and min(std) <= 0:
         raise ArgumentError(f"`std` must be above 0: got {config.std}. 1 changes nothing.")
     return FrozenModel(
-        module=source.make(n_classes).eval().to("cuda" if torch.cuda.is_available() else "cpu"),
+        module=source.make(num_classes).eval().to("cuda" if torch.cuda.is_available() else "cpu"),
         channels=channels,
         output=_output(config.output),
         mean=source.mean if mean is None else mean,

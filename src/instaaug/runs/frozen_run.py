@@ -69,7 +69,7 @@ class FittedViews:
     temperatures: Mapping[int, float]
 
     def predictor(
-        self, n_views: int, *, certainty: float | None = None, max_views: float | None = None
+        self, n_views: int, *, certainty: float | None = None, mean_views: float | None = None
     ) -> Predictor:
         """A function from images as the model takes them to logits, and the views they took.
 
@@ -84,7 +84,7 @@ class FittedViews:
             output=self.model.output,
             temperature=cautious,
             certainty=certainty,
-            max_views=max_views,
+            mean_views=mean_views,
         ).eval()
 
         @torch.no_grad()

@@ -18,7 +18,7 @@ def transforms_of(config: TrainConfig) -> list[Transform]:
     names = [name.strip() for name in config.transforms.split(",") if name.strip()]
     if names == ["auto"]:
         names = ["rotation"] if config.data in ROTATION_SETS else ["crop"]
-    kinds = [TRANSFORMS["color_jitter" if name == "color" else name] for name in names]
+    kinds = [TRANSFORMS["hsv_jitter" if name == "color" else name] for name in names]
     boxes: dict[str, Any] = {"levels": levels_of(config.grid), "max_outside": config.max_outside}
     accepted = [boxes.keys() & signature(kind).parameters for kind in kinds]
     return [

@@ -35,7 +35,7 @@ N_TEXTURES = 4
 MOST_METHODS = 3
 DOTS = 130  # per inch: photos need no more
 ON_PAGE = ("leaderboard", "weight_sweep", "band_sweep", "shift_scatter", "cost_curve")
-COLOR = "color_jitter"
+COLOR = "hsv_jitter"
 FIGURES = (
     *ON_PAGE, "training_curves", "inputs", "colors", "lights", "crop_comparison",
     "color_comparison",

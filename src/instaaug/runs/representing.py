@@ -40,7 +40,7 @@ def fit_representations(
     for kind, n_samples in kinds.items():
         features, targets = _features(task, train, config, n_samples)
         task.representations[kind] = Representation.fit(
-            features, targets, n_classes=len(train.classes), seed=config.seed
+            features, targets, num_classes=len(train.classes), seed=config.seed
         )
     tensors = {
         f"{kind}.{name}": tensor.contiguous()

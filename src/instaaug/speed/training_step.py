@@ -15,7 +15,7 @@ from instaaug.augmentation import InstaAug
 from instaaug.networks import PreActResNet18
 from instaaug.speed.rivals import kornia_augmentations
 from instaaug.speed.timing import ROUNDS, Row, Tables, compare
-from instaaug.transforms import ColorJitter, Composition, Crop, Rotation, Transform
+from instaaug.transforms import Composition, Crop, HSVJitter, Rotation, Transform
 
 __all__ = ["learned_step", "main", "plain_step", "steps"]
 
@@ -24,8 +24,8 @@ RANDOM = "random crops"
 LEARNED: Mapping[str, tuple[Transform, ...]] = {
     "learned crops": (Crop(),),
     "learned rotation": (Rotation(),),
-    "learned HSV": (ColorJitter(),),
-    "learned, all three": (Crop(), Rotation(), ColorJitter()),
+    "learned HSV": (HSVJitter(),),
+    "learned, all three": (Crop(), Rotation(), HSVJitter()),
 }
 BUDGETS = {
     "PreActResNet-18": {"learned crops": 1.05, "learned rotation": 1.05, "learned HSV": 1.10},

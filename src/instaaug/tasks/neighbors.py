@@ -26,7 +26,7 @@ def neighbor_scores(
     bank_targets: Tensor,
     queries: Queries,
     *,
-    n_classes: int,
+    num_classes: int,
     k: int = 20,
     temperature: float = 0.07,
     most_similarities: int = MOST_SIMILARITIES,
@@ -41,7 +41,7 @@ def neighbor_scores(
         bank: Features of inputs whose classes are known.
         bank_targets: The class of each.
         queries: Features of the inputs to classify.
-        n_classes: Number of columns to return.
+        num_classes: Number of columns to return.
         k: Neighbors with a vote; all, if the bank has no more.
         temperature: The lower, the more the nearest decide.
         most_similarities: How many to hold in memory at once; the result does not depend on it.
@@ -61,12 +61,14 @@ def neighbor_scores(
     Example:
         >>> bank = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0]])
         >>> query = torch.tensor([[3.0, 3.0]])  # as near to each
-        >>> scores = neighbor_scores(bank, torch.tensor([0, 1, 1]), query, n_classes=2)
+        >>> scores = neighbor_scores(bank, torch.tensor([0, 1, 1]), query, num_classes=2)
         >>> scores.exp()
         tensor([[0.3333, 0.6667]])
     """
     _check_settings(k, temperature, most_similarities)
-    check_labeled_features(bank, bank_targets, n_classes=n_classes, names=("bank", "bank_targets"))
+    check_labeled_features(
+        bank, bank_targets, num_classes=num_classes, names=("bank", "bank_targets")
+    )
     if queries.ndim != 2 or queries.shape[1] != bank.shape[1]:
         raise ShapeError(
             f"`queries` must be (M, {bank.shape[1]}), for `bank` has {bank.shape[1]} features: "
@@ -76,7 +78,7 @@ def neighbor_scores(
     directions = F.normalize(at_least_float32(bank), dim=1)
     targets = bank_targets.to(bank.device).long()
     at_once = max(1, most_similarities // len(bank))
-    scores = directions.new_empty(len(queries), n_classes)
+    scores = directions.new_empty(len(queries), num_classes)
     for place, rows in zip(scores.split(at_once), queries.split(at_once), strict=True):
         similarities = F.normalize(rows.to(directions), dim=1) @ directions.T
         nearest, index = similarities.topk(min(k, len(bank)), dim=1)

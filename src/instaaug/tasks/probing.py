@@ -56,7 +56,7 @@ def fit_probe(
     features: Features,
     targets: Tensor,
     *,
-    n_classes: int,
+    num_classes: int,
     seed: int = 0,
     validation_fraction: float = 0.2,
     decays: Sequence[float] = DECAYS,
@@ -82,7 +82,7 @@ def fit_probe(
     Arguments:
         features: One row per input, of any floating-point type.
         targets: The class of each input.
-        n_classes: Number of logits; classes may be without inputs.
+        num_classes: Number of logits; classes may be without inputs.
         seed: Decides which features are set aside.
         validation_fraction: Share of the features to set aside, in (0, 1).
         decays: The values of :math:`\alpha` to try, in any order.
@@ -98,14 +98,14 @@ def fit_probe(
     Example:
         >>> features = torch.tensor([-2.0, -1.0, 1.0, 2.0]).repeat(5)[:, None]
         >>> targets = (features[:, 0] > 0).long()
-        >>> fitted = fit_probe(features, targets, n_classes=2, decays=[0.01, 1.0])
+        >>> fitted = fit_probe(features, targets, num_classes=2, decays=[0.01, 1.0])
         >>> fitted.probe(torch.tensor([[-0.5], [0.5]])).argmax(dim=1)
         tensor([0, 1])
         >>> fitted.decay, fitted.validation  # both are always right: the stronger one
         (1.0, {1.0: 1.0, 0.01: 1.0})
     """
     _check_settings(seed, validation_fraction, decays)
-    check_labeled_features(features, targets, n_classes=n_classes)
+    check_labeled_features(features, targets, num_classes=num_classes)
     features, targets = features.detach(), targets.detach().to(features.device).long()
     seen, labels = targets.unique(return_inverse=True)
     if len(seen) < 2:
@@ -120,7 +120,7 @@ def fit_probe(
     dtype = torch.float64 if features.numel() <= MOST_IN_DOUBLE else torch.float32
     regression = _Regression(features, labels, dtype)
     solution = regression.solved(decay, start.get(decay), tolerance=TIGHT[dtype])
-    probe = _as_probe(regression, solution, seen, n_classes)
+    probe = _as_probe(regression, solution, seen, num_classes)
     return FittedProbe(probe=probe, decay=decay, validation=validation)
 
 
@@ -128,10 +128,10 @@ def check_labeled_features(
     features: Features,
     targets: Tensor,
     *,
-    n_classes: int,
+    num_classes: int,
     names: tuple[str, str] = ("features", "targets"),
 ) -> None:
-    """Raise unless there are finite rows of features and a class below ``n_classes`` for each."""
+    """Raise unless features are finite rows, each with a class below ``num_classes``."""
     name, of_targets = names
     if features.ndim != 2 or 0 in features.shape:
         raise ShapeError(
@@ -145,10 +145,11 @@ def check_labeled_features(
             "same inputs."
         )
     low, high = (int(end) for end in targets.long().aminmax())
-    if low < 0 or high >= n_classes:
+    if low < 0 or high >= num_classes:
         raise ArgumentError(
-            f"`{of_targets}` must lie in [0, {n_classes - 1}], for `n_classes` is {n_classes}: "
-            f"got classes from {low} to {high}. Raise `n_classes`, or drop such inputs."
+            f"`{of_targets}` must lie in [0, {num_classes - 1}], for `num_classes` is "
+            f"{num_classes}: got classes from {low} to {high}. Raise `num_classes`, or drop such "
+            "inputs."
         )
     check_finite_features(features, name=name)
 
@@ -223,7 +224,7 @@ class _Regression:
     """
 
     def __init__(self, features: Tensor, labels: Tensor, dtype: torch.dtype) -> None:
-        self.labels, self.n_classes = labels, int(labels.max()) + 1
+        self.labels, self.num_classes = labels, int(labels.max()) + 1
         self.mean, self.std = feature_statistics(features)
         n, d = features.shape
         covariance = features.new_zeros(d, d, dtype=torch.float64)
@@ -244,9 +245,9 @@ class _Regression:
         """Weights and, in the last column, biases at the minimum."""
         penalty = torch.full_like(self.variances, decay)
         penalty[-1] = 0
-        unit = (self.variances / self.n_classes + penalty).rsqrt()
+        unit = (self.variances / self.num_classes + penalty).rsqrt()
         if start is None:
-            start = unit.new_zeros(self.n_classes, len(unit))
+            start = unit.new_zeros(self.num_classes, len(unit))
         scaled = self._rotated(start, self.basis) / unit
 
         def loss() -> float:
@@ -296,9 +297,9 @@ class _Regression:
 
 
 def _as_probe(
-    regression: _Regression, solution: Tensor, seen: Tensor, n_classes: int
+    regression: _Regression, solution: Tensor, seen: Tensor, num_classes: int
 ) -> LinearProbe:
-    probe = LinearProbe(solution.shape[1] - 1, n_classes).to(solution.device)
+    probe = LinearProbe(solution.shape[1] - 1, num_classes).to(solution.device)
     probe.mean.copy_(regression.mean)
     probe.std.copy_(regression.std)
     probe.bias.fill_(UNSEEN_BIAS)

@@ -40,12 +40,12 @@ class Representation:
         features: Float[Tensor, "n d"],
         targets: Int[Tensor, " n"],
         *,
-        n_classes: int,
+        num_classes: int,
         seed: int = 0,
     ) -> "Representation":
         """Fit a linear probe; the seed decides which images choose the penalty."""
         kept = features.half().float()  # what a file keeps of them: all else follows from that
-        fitted = fit_probe(kept, targets, n_classes=n_classes, seed=seed)
+        fitted = fit_probe(kept, targets, num_classes=num_classes, seed=seed)
         validation = fitted.validation.get(fitted.decay, 0.0)
         return cls(kept, targets, fitted.probe, fitted.decay, validation)
 
@@ -55,9 +55,10 @@ class Representation:
         """Scores of the probe, ``knn``, the accuracy of nearest neighbors, and its choice."""
         tally, near = ClassificationTally(), ClassificationTally()
         tally.add(self.probe(features), targets)
-        n_classes = self.probe.weight.shape[0]
+        num_classes = self.probe.weight.shape[0]
         near.add(
-            neighbor_scores(self.features, self.targets, features, n_classes=n_classes), targets
+            neighbor_scores(self.features, self.targets, features, num_classes=num_classes),
+            targets,
         )
         chosen = {"probe_decay": self.decay, "probe_validation": self.validation}
         return {**tally.scores(), "knn": near.scores()["top1"], **chosen}
@@ -78,8 +79,8 @@ class Representation:
             RuntimeError: If shapes do not fit.
         """
         weight = tensors["probe.weight"]
-        n_classes, n_features = weight.shape
-        probe = LinearProbe(n_features, n_classes)
+        num_classes, n_features = weight.shape
+        probe = LinearProbe(n_features, num_classes)
         parts = {n.removeprefix("probe."): t for n, t in tensors.items() if n.startswith("probe.")}
         probe.load_state_dict(parts)
         features, targets = tensors["features"].float(), tensors["targets"]

@@ -18,9 +18,9 @@ class SupervisedTask(AugmentedTask):
     """Trains any classifier with any augmenter, by cross-entropy.
 
     Arguments:
-        model: Returns logits ``(B, n_classes)``.
+        model: Returns logits ``(B, num_classes)``.
         augmenter: Any augmenter.
-        n_classes: Number of classes.
+        num_classes: Number of classes.
         label_smoothing: Share of the target that is spread over all classes.
         settings: What :class:`~instaaug.tasks.AugmentedTask` takes.
 
@@ -31,7 +31,7 @@ class SupervisedTask(AugmentedTask):
         >>> task = SupervisedTask(
         ...     SmallCNN(10),
         ...     InstaAug(T.Crop()),
-        ...     n_classes=10,
+        ...     num_classes=10,
         ...     optimization=Optimization("adamw", 1e-3),
         ... )
         >>> # lightning.Trainer(max_epochs=10).fit(task, your_loader)
@@ -42,12 +42,12 @@ class SupervisedTask(AugmentedTask):
         model: nn.Module,
         augmenter: Augmenter,
         *,
-        n_classes: int,
+        num_classes: int,
         label_smoothing: float = 0.0,
         **settings: Any,
     ) -> None:
         super().__init__(model, augmenter, **settings)
-        self.n_classes, self.label_smoothing = n_classes, label_smoothing
+        self.num_classes, self.label_smoothing = num_classes, label_smoothing
 
     @override
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
@@ -62,9 +62,9 @@ class SupervisedTask(AugmentedTask):
     @override
     def check_outputs(self, outputs: object, n_inputs: int) -> None:
         got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-        if got != (n_inputs, self.n_classes):
+        if got != (n_inputs, self.num_classes):
             raise ShapeError(
-                f"`model` must return one logit per class, ({n_inputs}, {self.n_classes}) for "
-                f"{n_inputs} images of {self.n_classes} classes: got {got}. Give its last layer "
-                f"{self.n_classes} outputs."
+                f"`model` must return one logit per class, ({n_inputs}, {self.num_classes}) for "
+                f"{n_inputs} images of {self.num_classes} classes: got {got}. Give its last layer "
+                f"{self.num_classes} outputs."
             )

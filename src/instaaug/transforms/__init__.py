@@ -1,6 +1,6 @@
 """Transforms τ: deterministic, batched, one row of θ per image."""
 
-from instaaug.transforms.color import Brightness, ColorJitter, ColorTransform, Contrast
+from instaaug.transforms.color import Brightness, ColorTransform, Contrast, HSVJitter
 from instaaug.transforms.compose import Composition
 from instaaug.transforms.crop import PAPER_LEVELS, Crop, UniformCrop
 from instaaug.transforms.filters import Blur, Noise
@@ -23,13 +23,13 @@ __all__ = [
     "Affine",
     "Blur",
     "Brightness",
-    "ColorJitter",
     "ColorTransform",
     "Composition",
     "Contrast",
     "Crop",
     "Flip",
     "GeometricTransform",
+    "HSVJitter",
     "LocalBlur",
     "LocalColor",
     "LocalMask",

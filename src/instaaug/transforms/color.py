@@ -11,12 +11,12 @@ from typing_extensions import override
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.functional.color import affine_intensity, luma
 from instaaug.functional.hsv import hsv_jitter
-from instaaug.functional.warp import Padding
+from instaaug.functional.warp import PaddingMode
 from instaaug.shapes import Images, Rows, Scalars, Theta
 from instaaug.spaces import Interval, Parameter, Space
 from instaaug.transforms.transform import Transform, register
 
-__all__ = ["Brightness", "Canvas", "ColorJitter", "ColorTransform", "Contrast"]
+__all__ = ["Brightness", "Canvas", "ColorTransform", "Contrast", "HSVJitter"]
 
 
 @dataclass(frozen=True)
@@ -61,14 +61,14 @@ class ColorTransform(Transform, ABC):
         """Do, or owe, the change of colors."""
 
     @override
-    def apply(self, x: Images, theta: Theta, *, padding: Padding = "zeros") -> Images:
+    def apply(self, x: Images, theta: Theta, *, padding_mode: PaddingMode = "zeros") -> Images:
         self.check_theta(x, theta)
         return self.recolor(Canvas(x), theta.to(x.dtype)).painted()
 
 
 @register
 @dataclass(frozen=True)
-class ColorJitter(ColorTransform):
+class HSVJitter(ColorTransform):
     """Shift the hue, scale saturation and value.
 
     A limit of 0 leaves that parameter out. Hue shifts are fractions of the circle.
@@ -82,7 +82,7 @@ class ColorJitter(ColorTransform):
     hue: float = 0.5
     saturation: float = 1.0
     value: float = 1.0
-    name: ClassVar[str] = "color_jitter"
+    name: ClassVar[str] = "hsv_jitter"
 
     @override
     def __post_init__(self) -> None:

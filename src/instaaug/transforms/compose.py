@@ -14,7 +14,7 @@ from instaaug.errors import ArgumentError
 from instaaug.functional.affine import product
 from instaaug.functional.layout import in_layout_of
 from instaaug.functional.unit_range import UnitRange
-from instaaug.functional.warp import Padding, warp
+from instaaug.functional.warp import PaddingMode, warp
 from instaaug.shapes import Images, Matrices, Rendered, Rows, Theta, at_least_float32
 from instaaug.spaces import Space
 from instaaug.transforms.color import Canvas, ColorTransform
@@ -126,35 +126,39 @@ class Composition(Transform):
         return reduce(product, geometric) if geometric else super().matrix(theta)
 
     @override
-    def apply(self, x: Images, theta: Theta, *, padding: Padding = "zeros") -> Rendered:
+    def apply(self, x: Images, theta: Theta, *, padding_mode: PaddingMode = "zeros") -> Rendered:
         self.check_theta(x, theta)
         done: set[type] = set()
         given = x
         if not any(isinstance(t, GeometricTransform) for t in self.transforms):
-            x = self.resized(x, padding=padding)
+            x = self.resized(x, padding_mode=padding_mode)
         for transform, part in self._with_theta(theta):
             kind = _kind(transform)
             if kind is Transform and transform.needs_unit_range:
-                inside = transform.apply(self.unit_range.entered(x), part, padding=padding)
+                inside = transform.apply(
+                    self.unit_range.entered(x), part, padding_mode=padding_mode
+                )
                 x = self.unit_range.left(inside)
             elif kind is Transform:
-                x = transform.apply(x, part, padding=padding)
+                x = transform.apply(x, part, padding_mode=padding_mode)
             elif kind not in done:
-                x = self._fused(kind, x, theta, padding)
+                x = self._fused(kind, x, theta, padding_mode)
                 done.add(kind)
         return in_layout_of(given, x)
 
-    def resized(self, x: Images, *, padding: Padding = "zeros") -> Rendered:
+    def resized(self, x: Images, *, padding_mode: PaddingMode = "zeros") -> Rendered:
         """The images as the identity leaves them: nothing happens but the change of size."""
         if self.size is None or self.size == (x.shape[-2], x.shape[-1]):
             return x
         eye = torch.eye(3, device=x.device, dtype=at_least_float32(x).dtype)
-        return warp(x, eye.expand(x.shape[0], 3, 3), padding=padding, size=self.size)
+        return warp(x, eye.expand(x.shape[0], 3, 3), padding_mode=padding_mode, size=self.size)
 
-    def _fused(self, kind: type, x: Images, theta: Rows, padding: Padding) -> Rendered:
+    def _fused(self, kind: type, x: Images, theta: Rows, padding_mode: PaddingMode) -> Rendered:
         if kind is GeometricTransform:
             matrix = self.matrix(theta, aspect=x.shape[-1] / x.shape[-2])
-            return warp(x, matrix, padding=padding, projective=self.projective, size=self.size)
+            return warp(
+                x, matrix, padding_mode=padding_mode, projective=self.projective, size=self.size
+            )
         canvas = Canvas(self.unit_range.entered(x))
         for transform, part in self._with_theta(theta):
             if isinstance(transform, ColorTransform):

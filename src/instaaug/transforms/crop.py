@@ -37,7 +37,7 @@ class Crop(GeometricTransform):
     Example:
         >>> x = torch.arange(16.0).view(1, 1, 4, 4)
         >>> upper_left = torch.tensor([[-0.75, -0.75, 0.5, 0.5]])  # one pixel of sixteen
-        >>> Crop().apply(x, upper_left, padding="border").mean() < x.mean()
+        >>> Crop().apply(x, upper_left, padding_mode="border").mean() < x.mean()
         tensor(True)
     """
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 from typing_extensions import override
 
 from instaaug.functional.filters import gaussian_blur, gaussian_noise_field
-from instaaug.functional.warp import Padding
+from instaaug.functional.warp import PaddingMode
 from instaaug.shapes import Images, Scalars, Theta
 from instaaug.spaces import Interval, Parameter, Space
 from instaaug.transforms.transform import Transform, register
@@ -32,7 +32,7 @@ class Blur(Transform):
         return {"strength": Interval((Parameter("strength", 0.0, self.max_strength),))}
 
     @override
-    def apply(self, x: Images, theta: Theta, *, padding: Padding = "zeros") -> Images:
+    def apply(self, x: Images, theta: Theta, *, padding_mode: PaddingMode = "zeros") -> Images:
         self.check_theta(x, theta)
         return blurred(x, theta[:, 0], self.max_strength)
 
@@ -51,7 +51,7 @@ class Noise(Transform):
         return {"strength": Interval((Parameter("strength", 0.0, self.max_strength), SEED))}
 
     @override
-    def apply(self, x: Images, theta: Theta, *, padding: Padding = "zeros") -> Images:
+    def apply(self, x: Images, theta: Theta, *, padding_mode: PaddingMode = "zeros") -> Images:
         self.check_theta(x, theta)
         return noisy(x, theta[:, 0], theta[:, 1])
 

@@ -17,7 +17,7 @@ from instaaug.functional.affine import (
     shear_matrix,
     translation_matrix,
 )
-from instaaug.functional.warp import Padding, warp
+from instaaug.functional.warp import PaddingMode, warp
 from instaaug.shapes import Images, Matrices, Rows, Theta
 from instaaug.spaces import Choices, Interval, Parameter, Space
 from instaaug.transforms.transform import Transform, register
@@ -42,10 +42,10 @@ class GeometricTransform(Transform, ABC):
     def matrix(self, theta: Rows, *, aspect: float = 1.0) -> Matrices: ...
 
     @override
-    def apply(self, x: Images, theta: Theta, *, padding: Padding = "zeros") -> Images:
+    def apply(self, x: Images, theta: Theta, *, padding_mode: PaddingMode = "zeros") -> Images:
         self.check_theta(x, theta)
         matrix = self.matrix(theta, aspect=x.shape[-1] / x.shape[-2])
-        return warp(x, matrix, padding=padding, projective=self.projective)
+        return warp(x, matrix, padding_mode=padding_mode, projective=self.projective)
 
 
 @register

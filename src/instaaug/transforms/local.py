@@ -8,10 +8,10 @@ from typing import ClassVar
 from typing_extensions import override
 
 from instaaug.functional.boxes import coverage
-from instaaug.functional.warp import Padding
+from instaaug.functional.warp import PaddingMode
 from instaaug.shapes import Images, Rows, Theta
 from instaaug.spaces import Boxes, Interval, Level, Parameter, Space
-from instaaug.transforms.color import ColorJitter
+from instaaug.transforms.color import HSVJitter
 from instaaug.transforms.filters import SEED, blurred, noisy
 from instaaug.transforms.transform import Transform, register
 
@@ -45,7 +45,7 @@ class LocalTransform(Transform, ABC):
         return {"box": Boxes(tuple(self.levels)), **self.inner}
 
     @override
-    def apply(self, x: Images, theta: Theta, *, padding: Padding = "zeros") -> Images:
+    def apply(self, x: Images, theta: Theta, *, padding_mode: PaddingMode = "zeros") -> Images:
         self.check_theta(x, theta)
         inside = coverage(theta[:, :4], height=x.shape[-2], width=x.shape[-1]).to(x.dtype)
         return x + inside * (self.change(x, theta[:, 4:]) - x)
@@ -121,8 +121,8 @@ class LocalColor(LocalTransform):
     needs_unit_range: ClassVar[bool] = True
 
     @property
-    def _jitter(self) -> ColorJitter:
-        return ColorJitter(self.hue, self.saturation, self.value)
+    def _jitter(self) -> HSVJitter:
+        return HSVJitter(self.hue, self.saturation, self.value)
 
     @property
     @override

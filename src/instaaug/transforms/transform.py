@@ -12,7 +12,7 @@ from torch import Tensor
 from instaaug.errors import ShapeError
 from instaaug.functional.affine import inverse
 from instaaug.functional.boxes import move_boxes, move_points
-from instaaug.functional.warp import Padding, warp
+from instaaug.functional.warp import PaddingMode, warp
 from instaaug.registry import Registry
 from instaaug.shapes import Images, Matrices, Rows, Theta
 from instaaug.spaces import Choices, Interval, Space
@@ -52,7 +52,7 @@ class Transform(ABC):
         """The parts of θ by name, in the order of its columns."""
 
     @abstractmethod
-    def apply(self, x: Images, theta: Theta, *, padding: Padding = "zeros") -> Images:
+    def apply(self, x: Images, theta: Theta, *, padding_mode: PaddingMode = "zeros") -> Images:
         """Transform each image by its own row of ``theta``."""
 
     @property
@@ -103,10 +103,10 @@ class Transform(ABC):
         """Let boxes (center x, center y, width, height) follow: the upright hull of each."""
         return move_boxes(boxes, self.matrix(theta, aspect=aspect))
 
-    def invert(self, x: Images, theta: Rows, *, padding: Padding = "zeros") -> Images:
+    def invert(self, x: Images, theta: Rows, *, padding_mode: PaddingMode = "zeros") -> Images:
         """Undo the geometric part: bring an output, or a map made from it, back to the input."""
         matrix = inverse(self.matrix(theta, aspect=_aspect(x)))
-        return warp(x, matrix, padding=padding, projective=self.projective)
+        return warp(x, matrix, padding_mode=padding_mode, projective=self.projective)
 
     def to_config(self) -> dict[str, Any]:
         """The name and every field, ready for JSON; :func:`from_config` reads it back.

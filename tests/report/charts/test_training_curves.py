@@ -11,7 +11,7 @@ from instaaug.errors import ArgumentError
 from instaaug.report.charts.training_curves import draw_training_curves
 from tests.support.drawn import assert_words_are_readable
 
-FACTORS = ("crop", "rotation", "color_jitter", "a_factor_with_a_long_name")
+FACTORS = ("crop", "rotation", "hsv_jitter", "a_factor_with_a_long_name")
 
 
 def rows(n: int = 4, factors: tuple[str, ...] = ("crop",)) -> list[dict[str, float]]:

@@ -105,7 +105,7 @@ def test_no_number_stands_above_the_largest_score() -> None:
 
 
 def two_factors(number: int, score: float) -> TunedTrial:
-    bands = {"crop": (0.06 + 0.01 * number, 0.2), "color_jitter": (0.004, 0.3)}
+    bands = {"crop": (0.06 + 0.01 * number, 0.2), "hsv_jitter": (0.004, 0.3)}
     return TunedTrial(number, bands, "complete", score, 1.0)
 
 

@@ -63,19 +63,19 @@ def example_content(
     """
     random = np.random.default_rng(seed)
     runs = [example_run()] if runs is None else runs
-    n_classes = max(len(classes), len(CLASSES))
-    pictures = [picture_of(i % n_classes, side, random) for i in range(n_inputs)]
+    num_classes = max(len(classes), len(CLASSES))
+    pictures = [picture_of(i % num_classes, side, random) for i in range(n_inputs)]
     inputs: list[Input] = [
         {
             "name": names[i] if i < len(names) else f"val/n0{1443537 + 37 * i}/{i:05d}.JPEG",
-            "target": i % n_classes if task == "classification" else [float(i % 7) - 2.5],
+            "target": i % num_classes if task == "classification" else [float(i % 7) - 2.5],
             "image": data_uri([picture]),
         }
         for i, (picture, _) in enumerate(pictures)
     ]
     for run in runs:
         run["inputs"] = [
-            _run_input(run, one["target"], n_classes, *picture, random)
+            _run_input(run, one["target"], num_classes, *picture, random)
             for one, picture in zip(inputs, pictures, strict=True)
         ]
         run["class_entropy"] = _class_entropy(run, inputs, classes)
@@ -223,7 +223,7 @@ def _curves(factors: Sequence[str], n: int, random: Random) -> Curves:
 def _run_input(
     run: Run,
     target: Any,
-    n_classes: int,
+    num_classes: int,
     picture: Pixels,
     center: NDArray[np.float64],
     random: Random,
@@ -235,7 +235,7 @@ def _run_input(
         [[0.0, 0.0, 2.0, 2.0]] * n,
     )
     predictions = (
-        _probabilities(n, n_classes, target, random)
+        _probabilities(n, num_classes, target, random)
         if isinstance(target, int)
         else (np.asarray(target) + random.normal(size=(n + 1, 1)), [])
     )
@@ -290,12 +290,12 @@ def _drawn(
 
 
 def _probabilities(
-    n: int, n_classes: int, target: int, random: Random
+    n: int, num_classes: int, target: int, random: Random
 ) -> tuple[NDArray[np.float64], list[int]]:
     """A row for the image and one per view, of the classes that are likeliest on average."""
-    bias = random.normal(size=n_classes)
+    bias = random.normal(size=num_classes)
     bias[target] += random.uniform(0, 3)
-    logits = bias + 1.3 * random.normal(size=(n + 1, n_classes))
+    logits = bias + 1.3 * random.normal(size=(n + 1, num_classes))
     probs = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     order = np.argsort(-probs.mean(0))[:N_TOP]
     return WHOLE * probs[:, order], [int(k) for k in order]

@@ -134,11 +134,11 @@ def test_a_range_of_width_one_is_looked_at_as_well() -> None:
     hue = Interval((Parameter("hue", -0.5, 0.5, period=1.0),))
     ends = torch.full((8, 1), 0.2)
     factor = ObservedFactor(
-        "color_jitter", hue, torch.zeros(1, 8, 1), entropy=torch.full((8,), log(0.4)),
+        "hsv_jitter", hue, torch.zeros(1, 8, 1), entropy=torch.full((8,), log(0.4)),
         max_entropy=0.0, band=(-2.0, -0.5), low=-ends, high=ends,
     )  # fmt: skip
     (found,) = diagnose([factor])
-    assert found["title"] == "color jitter: φ ignores its input"
+    assert found["title"] == "hsv jitter: φ ignores its input"
     assert "its width is 144°" in found["words"]
     assert "--phi-learning-rate" in found["advice"]
     assert "--steps" in diagnose([factor], is_fit=True)[0]["advice"]

@@ -14,13 +14,13 @@ from tests.support.observations import looked_at, photos, without_learning
 @pytest.mark.parametrize(
     ("jitter", "headings"),
     [
-        (T.ColorJitter(), ["hue", "saturation × value", "samples"]),
-        (T.ColorJitter(hue=0.0), ["saturation × value", "samples"]),
-        (T.ColorJitter(saturation=0.0), ["hue", "value", "samples"]),
-        (T.ColorJitter(saturation=0.0, value=0.0), ["hue", "samples"]),
+        (T.HSVJitter(), ["hue", "saturation × value", "samples"]),
+        (T.HSVJitter(hue=0.0), ["saturation × value", "samples"]),
+        (T.HSVJitter(saturation=0.0), ["hue", "value", "samples"]),
+        (T.HSVJitter(saturation=0.0, value=0.0), ["hue", "samples"]),
     ],
 )
-def test_what_does_not_vary_has_no_panel(jitter: T.ColorJitter, headings: list[str]) -> None:
+def test_what_does_not_vary_has_no_panel(jitter: T.HSVJitter, headings: list[str]) -> None:
     seen = looked_at(jitter)
     figure = draw_colors({"one for all": without_learning(seen), "InstaAug": seen})
     texts = [text.get_text() for text in figure.texts]
@@ -32,7 +32,7 @@ def test_what_does_not_vary_has_no_panel(jitter: T.ColorJitter, headings: list[s
 def test_each_image_has_its_own_mean_hue() -> None:
     red, blue = (torch.tensor(rgb).view(3, 1, 1) for rgb in ([0.9, 0.1, 0.1], [0.1, 0.1, 0.9]))
     images = torch.stack([red.expand(3, 8, 8), blue.expand(3, 8, 8)])
-    figure = draw_colors({"x": looked_at(T.ColorJitter(), images=images)})
+    figure = draw_colors({"x": looked_at(T.HSVJitter(), images=images)})
     dots = [np.asarray(figure.axes[i].lines[0].get_xydata()) for i in (1, 5)]
     (x_red, y_red), (x_blue, y_blue) = (dot[0] for dot in dots)
     assert x_red == pytest.approx(0, abs=1e-3)  # at the top
@@ -42,7 +42,7 @@ def test_each_image_has_its_own_mean_hue() -> None:
 
 
 def test_few_samples_and_many_are_shown_as_asked() -> None:
-    seen = looked_at(T.ColorJitter(), n_samples=5)
+    seen = looked_at(T.HSVJitter(), n_samples=5)
     widths = [
         draw_colors({"x": seen}, n_samples=n).axes[3].images[0].get_size()[1] for n in (1, 2, 4)
     ]
@@ -53,7 +53,7 @@ def test_what_cannot_be_drawn_is_refused() -> None:
     with pytest.raises(ArgumentError, match="'crops' has the factors crop"):
         draw_colors({"crops": looked_at(T.Crop())})
     with pytest.raises(ArgumentError, match="`n_samples` must be at least 1: got 0"):
-        draw_colors({"x": looked_at(T.ColorJitter())}, n_samples=0)
-    others = looked_at(T.ColorJitter(), images=photos(1))
+        draw_colors({"x": looked_at(T.HSVJitter())}, n_samples=0)
+    others = looked_at(T.HSVJitter(), images=photos(1))
     with pytest.raises(ArgumentError, match="of the same images"):
-        draw_colors({"x": looked_at(T.ColorJitter()), "y": others})
+        draw_colors({"x": looked_at(T.HSVJitter()), "y": others})

@@ -20,7 +20,7 @@ from instaaug.transforms import Transform
 from tests.support.drawn import assert_words_are_readable
 from tests.support.observations import looked_at, photos, without_learning
 
-SIX = [T.Crop(), T.Rotation(), T.ColorJitter(), T.Flip(vertical=True), T.Translate(), T.Blur()]
+SIX = [T.Crop(), T.Rotation(), T.HSVJitter(), T.Flip(vertical=True), T.Translate(), T.Blur()]
 
 
 def words(figure: Figure) -> list[str]:
@@ -43,8 +43,8 @@ def assert_is_sound(figure: Figure) -> None:
     [
         ([T.Crop()], ["crop", "centers, bright: likely", "likeliest boxes", "share above size"]),
         ([T.Rotation()], ["rotation", "angle"]),
-        ([T.ColorJitter()], ["color jitter", "hue", "saturation × value"]),
-        ([T.ColorJitter(hue=0.0, value=0.0)], ["color jitter", "saturation"]),
+        ([T.HSVJitter()], ["hsv jitter", "hue", "saturation × value"]),
+        ([T.HSVJitter(hue=0.0, value=0.0)], ["hsv jitter", "saturation"]),
         ([T.Flip()], ["flip", "probability"]),
         ([T.Affine()], ["affine", "", ""]),
         ([T.Scale(), T.Noise()], ["ranges", ""]),  # the seed of the noise is not shown
@@ -149,7 +149,7 @@ def test_one_sample_suffices() -> None:
 
 @pytest.mark.parametrize("ending", ["svg", "jpg"])
 def test_the_figure_is_written_the_same_each_time(ending: str, tmp_path: Path) -> None:
-    seen = looked_at(T.Crop(), T.ColorJitter(), images=photos(1))
+    seen = looked_at(T.Crop(), T.HSVJitter(), images=photos(1))
     files = [tmp_path / f"{i}.{ending}" for i in (1, 2)]
     for file in files:
         save_figure(draw_inputs(seen), file, dpi=60)

@@ -16,12 +16,12 @@ from tests.support.observations import looked_at, photos
 
 
 def test_every_parameter_is_a_column() -> None:
-    seen = looked_at(T.Rotation(), T.Translate(), T.Flip(), T.ColorJitter(), images=photos(3))
+    seen = looked_at(T.Rotation(), T.Translate(), T.Flip(), T.HSVJitter(), images=photos(3))
     figure = draw_ranges(seen, titles=["a", "b", "c"])
     headings = [text.get_text() for text in figure.texts]
     assert headings[:11] == [
         "input", "rotation", "angle", "translate", "right", "down", "flip", "probability",
-        "color jitter", "hue", "saturation",
+        "hsv jitter", "hue", "saturation",
     ]  # fmt: skip
     assert len(figure.axes) == 3 * (1 + 7 + 1)
     assert_words_are_readable(figure)

@@ -45,7 +45,7 @@ def draw_colors(
     Example:
         >>> from instaaug import InstaAug, transforms as T
         >>> from instaaug.augmentation.observed import observe
-        >>> seen = observe(InstaAug(T.ColorJitter(hue=0.0)), torch.rand(2, 3, 32, 32))
+        >>> seen = observe(InstaAug(T.HSVJitter(hue=0.0)), torch.rand(2, 3, 32, 32))
         >>> drawing = draw_colors({"InstaAug": seen})
         >>> [text.get_text() for text in drawing.texts]
         ['input', 'InstaAug', 'saturation × value', 'samples']

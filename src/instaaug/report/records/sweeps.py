@@ -31,7 +31,7 @@ AUGMENTATION = frozenset(
     {
         "method", "transforms", "diversity", "entropy", "grid", "max_outside", "conditioning",
         "network", "phi_width", "estimator", "baseline", "rule", "weight", "strength", "sizes",
-        "padding", "n_samples", "phi_optimizer", "phi_learning_rate", "phi_schedule",
+        "padding_mode", "n_samples", "phi_optimizer", "phi_learning_rate", "phi_schedule",
         "pretrain_epochs", "phi_rest_epochs", "phi_step", "search_fraction", "options",
         "test_samples", "merge", "select",
     }
