@@ -7,8 +7,8 @@ import torch
 
 from benchmarks.record import save
 from instaaug.data import load_mario_iggy
-from instaaug.runs.rotation import learn_rotations
 from instaaug.parameterizations import Conditioning
+from instaaug.runs.rotation import learn_rotations
 
 __all__ = ["main"]
 
