@@ -15,7 +15,7 @@ from benchmarks.record import save
 from instaaug import InstaAug, fit_tta
 from instaaug import transforms as T
 from instaaug.networks import PreActResNet18
-from instaaug.speed.training_step import RANDOM, WIDTHS, steps
+from instaaug.speed.questions import RANDOM, WIDTHS, steps
 
 __all__ = ["main", "peak_bytes"]
 

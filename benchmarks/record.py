@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from instaaug.speed import Row, Tables, as_record, compare, problems
+from instaaug.speed import Tables, Timing, as_record, compare, problems
 
-__all__ = ["RESULTS", "Row", "Tables", "compare", "problems", "save"]
+__all__ = ["RESULTS", "Tables", "Timing", "compare", "problems", "save"]
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -8,7 +8,7 @@ import torch
 
 from benchmarks.record import Tables, save
 from instaaug.networks import PreActResNet18
-from instaaug.speed.at_test_time import views_against_passes
+from instaaug.speed.questions import views_against_passes
 
 __all__ = ["main"]
 

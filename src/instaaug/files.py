@@ -9,9 +9,14 @@ from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
 
-from instaaug.errors import DiskError
+from instaaug.errors import ArgumentError, DiskError
 
-__all__ = ["ASIDE", "is_full_disk", "write_text", "write_whole", "written_aside"]
+try:
+    import fcntl
+except ImportError:  # Windows: two processes must not share a folder there
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["ASIDE", "is_full_disk", "lock_folder", "write_text", "write_whole", "written_aside"]
 
 ASIDE = ".part"
 """How the names of unfinished files end."""
@@ -66,3 +71,33 @@ def is_full_disk(error: BaseException | None) -> bool:
 def write_text(path: Path, text: str) -> None:
     """Write a text file, whole or not at all."""
     write_whole(path, lambda file: file.write(text.encode("utf-8", "surrogateescape")))
+
+
+@contextmanager
+def lock_folder(folder: Path | None) -> Iterator[None]:
+    """Hold a folder for this process alone.
+
+    Arguments:
+        folder: The folder, created if absent; None locks nothing.
+
+    Raises:
+        ArgumentError: If another process holds it.
+    """
+    if folder is None or fcntl is None:
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            os.close(handle)
+            raise ArgumentError(
+                f"`folder` must not be in use by another fit: got {str(folder)!r}. Wait for that "
+                "one, or choose another folder."
+            ) from error  # otherwise a file system without locks
+    try:
+        yield
+    finally:
+        os.close(handle)

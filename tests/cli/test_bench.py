@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from instaaug.speed import Question, Row, Tables, problems
+from instaaug.speed import Question, Tables, Timing, problems
 from tests.support.command_line import CommandLine
 
-MET = Row("learned", "random", 1.02, 1.0, 1.04, 20, 0.102, 0.1, budget=1.05)
-MISSED = Row("slow", "random", 2.5, 2.4, 2.6, 20, 2.5, 1.0, budget=1.1)
-FREE = Row("kornia", "random", 1.3, 1.2, 1.4, 20, 0.13, 0.1)
+MET = Timing("learned", "random", 1.02, 1.0, 1.04, 20, 0.102, 0.1, budget=1.05)
+MISSED = Timing("slow", "random", 2.5, 2.4, 2.6, 20, 2.5, 1.0, budget=1.1)
+FREE = Timing("kornia", "random", 1.3, 1.2, 1.4, 20, 0.13, 0.1)
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Two questions that answer at once; what is left is the number of rounds they were given."""
     rounds: list[int] = []
 
-    def answer(rows: list[Row]) -> Tables:
+    def answer(rows: list[Timing]) -> Tables:
         return {"step": rows}
 
     def one(n: int) -> Tables:

@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from instaaug.frozen import ViewTable
-from instaaug.frozen.condensed import condensed
+from instaaug.frozen.table import condensed
 
 
 def table(num_classes: int) -> ViewTable:

@@ -14,7 +14,7 @@ from instaaug import transforms as T
 from instaaug.data import LabeledImages
 from instaaug.errors import ShapeError
 from instaaug.frozen import FrozenViews, Pictures, tabulate
-from instaaug.frozen.all_views import all_views
+from instaaug.frozen.table import all_views
 from instaaug.networks import FrozenFeatures
 from tests.support.frozen_models import Counting, Returning, built
 from tests.support.frozen_tables import AT_ONCE, CROP, N, data

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from instaaug.errors import ArgumentError, DiskError
-from instaaug.frozen.table_store import PROGRESS, TableStore, claimed
+from instaaug.files import lock_folder
+from instaaug.frozen.table import PROGRESS, TableStore
 
 N = 6
 
@@ -235,10 +236,10 @@ def test_a_file_system_that_cannot_reserve_is_used_as_it_is(
 
 def test_a_folder_belongs_to_one_fit_at_a_time(tmp_path: Path) -> None:
     message = "`folder` must not be in use by another fit"
-    with claimed(tmp_path):
-        with pytest.raises(ArgumentError, match=message), claimed(tmp_path):
+    with lock_folder(tmp_path):
+        with pytest.raises(ArgumentError, match=message), lock_folder(tmp_path):
             pass
-        with claimed(tmp_path / "another"), claimed(None):
+        with lock_folder(tmp_path / "another"), lock_folder(None):
             pass
-    with claimed(tmp_path):  # free again
+    with lock_folder(tmp_path):  # free again
         pass

@@ -15,7 +15,7 @@ from instaaug.runs.frozen_model import build_model, find_model
 from instaaug.runs.frozen_run import FittedViews, FrozenFacts
 from instaaug.runs.frozen_scores import merged_outputs, score, tabulated_outputs
 from instaaug.frozen import FrozenViews, fit_temperature, tabulate
-from instaaug.frozen.all_views import all_views
+from instaaug.frozen.table import all_views
 from instaaug.networks import FrozenFeatures
 from tests.support.spots import COLORS, spot_folder
 

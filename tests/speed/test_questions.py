@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from instaaug import InstaAug
-from instaaug.speed import ROUNDS, timing, training_step
-from instaaug.speed.at_test_time import views_against_passes
+from instaaug.speed import ROUNDS, questions, timing
+from instaaug.speed.questions import views_against_passes
 from instaaug.transforms import Transform
 
 DESIGN = {
@@ -23,12 +23,12 @@ DESIGN = {
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "SHORTEST_TURN", 0.0)
     monkeypatch.setattr(timing, "WARM_UP", 1)
-    monkeypatch.setattr(training_step, "BATCH", 2)
-    monkeypatch.setattr(training_step, "SIDE", 16)
+    monkeypatch.setattr(questions, "BATCH", 2)
+    monkeypatch.setattr(questions, "SIDE", 16)
 
 
 def test_budgets_are_those_of_the_design() -> None:
-    budgets = training_step.BUDGETS
+    budgets = questions.STEP_BUDGETS
     assert {
         (size, name): b for size, rows in budgets.items() for name, b in rows.items()
     } == DESIGN
@@ -36,7 +36,7 @@ def test_budgets_are_those_of_the_design() -> None:
 
 
 def test_a_training_step_is_compared_with_random_none_and_kornia() -> None:
-    rows = training_step.table("16 times cheaper", rounds=2)
+    rows = questions.time_steps("16 times cheaper", rounds=2)
     assert {row.reference for row in rows} == {"random crops"}
     assert [row.name for row in rows] == [
         "no augmentation",
@@ -58,8 +58,8 @@ def test_steps_teach_the_model_and_phi(monkeypatch: pytest.MonkeyPatch) -> None:
         made.append(InstaAug(transforms))
         return made[-1]
 
-    monkeypatch.setattr(training_step, "InstaAug", noted)
-    step = training_step.learned_step(0.25, training_step.LEARNED["learned, all three"])
+    monkeypatch.setattr(questions, "InstaAug", noted)
+    step = questions.learned_step(0.25, questions.LEARNED["learned, all three"])
     (aug,) = made
     before = [p.detach().clone() for p in aug.parameters()]
     step()

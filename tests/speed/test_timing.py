@@ -1,11 +1,15 @@
 """Timing in turns, with a clock that the test turns by hand."""
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from instaaug.speed import compare, timing
-from instaaug.speed.timing import row_of
+from instaaug.speed import Timing, as_record, compare, problems, timing
+from instaaug.speed.timing import summarize
+
+MISSED = Timing("a", "b", 1.1, 1.0, 1.2, 20, 0.11, 0.1, budget=1.0)
 
 
 class Clock:
@@ -67,5 +71,33 @@ def test_what_disturbs_both_leaves_the_ratio_alone(clock: Clock) -> None:
 
 
 def test_a_row_without_a_budget_has_no_verdict() -> None:
-    assert row_of("a", [1.0, 1.0], "b", [1.0, 2.0]).verdict == "-"
-    assert row_of("a", [1.0, 1.0], "b", [1.0, 2.0], budget=0.75).verdict == "met"
+    assert summarize("a", [1.0, 1.0], "b", [1.0, 2.0]).verdict == "-"
+    assert summarize("a", [1.0, 1.0], "b", [1.0, 2.0], budget=0.75).verdict == "met"
+
+
+def test_a_record_goes_through_json_and_has_no_problems() -> None:
+    record = json.loads(json.dumps(as_record("q", {"t": [MISSED]}, settings={"seed": 0})))
+    assert problems(record) == []
+    assert record["tables"]["t"][0]["verdict"] == "MISSED"
+    assert record["environment"]["threads"] >= 1
+
+
+def test_a_record_that_hides_a_miss_is_found() -> None:
+    record = as_record("q", {"t": [MISSED]})
+    record["tables"]["t"][0]["verdict"] = "met"
+    assert problems(record) == ["t/a: the verdict disagrees with the numbers"]
+
+
+def test_too_few_rounds_and_odd_quartiles_are_found() -> None:
+    few = replace(MISSED, rounds=5)
+    odd = replace(MISSED, lower_quartile=1.15)
+    assert problems(as_record("q", {"t": [few, odd]})) == [
+        "t/a: 5 rounds, the contract asks 20",
+        "t/a: quartiles out of order",
+    ]
+
+
+def test_what_is_missing_is_named() -> None:
+    record = as_record("q", {})
+    del record["findings"], record["environment"]["commit"]
+    assert problems(record) == ["lacks 'findings'", "environment lacks 'commit'"]

@@ -7,7 +7,7 @@ from safetensors.torch import save_file
 from torch import Tensor, distributed
 
 from instaaug.objectives.nt_xent import Contrast, contrast
-from instaaug.tasks.joined_views import joined_views
+from instaaug.tasks.contrastive import joined_views
 
 __all__ = ["compare_own", "compared", "inputs", "weight"]
 

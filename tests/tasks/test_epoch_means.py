@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from instaaug.tasks.epoch_means import EpochMeans
+from instaaug.tasks.task import EpochMeans
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from instaaug.tasks.joined_views import joined_views
+from instaaug.tasks.contrastive import joined_views
 from tests.support.contrast_worker import compare_own, compared, inputs, weight
 from tests.support.forked import exit_codes
 

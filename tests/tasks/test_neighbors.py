@@ -9,7 +9,7 @@ from torch import Tensor
 
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.scores import ClassificationTally
-from instaaug.tasks.neighbors import neighbor_scores
+from instaaug.tasks.representation import neighbor_scores
 
 N_CLASSES = 4
 

@@ -15,7 +15,7 @@ from instaaug.augmentation import AugmentedBatch, HeldOutBatch, HeldOutLearner, 
 from instaaug.methods import MixUp, NoAugmentation
 from instaaug.shapes import Images, Rendered
 from instaaug.tasks import BatchLoader, Optimization
-from instaaug.tasks.phi_passes import drawn_batch
+from instaaug.tasks.task import drawn_batch
 from tests.support.models import small_classifier
 from tests.support.tiny_training import classifier, fit, labeled_halves, parameters_of, supervised
 

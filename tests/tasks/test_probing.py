@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.tasks import probing
-from instaaug.tasks.probing import FittedProbe, fit_probe
+from instaaug.tasks.representation import FittedProbe, fit_probe
 
 
 def clouds(

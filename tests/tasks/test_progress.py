@@ -50,7 +50,7 @@ def drawn(screen: Console) -> str:
 
 
 def test_a_terminal_shows_a_bar_over_all_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("instaaug.tasks.progress.SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr("instaaug.tasks.callbacks.SECONDS_BETWEEN", 0.0)
     screen, progress = console(terminal=True), None
     progress = RichProgress(screen)
     fit(supervised(rotation()), BatchLoader(DATA, 8, seed=0), epochs=2, callbacks=[progress])

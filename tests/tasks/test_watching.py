@@ -15,7 +15,7 @@ from instaaug import InstaAug
 from instaaug import transforms as T
 from instaaug.methods import NoAugmentation, RandomAugmentation
 from instaaug.tasks import BatchLoader, MetricsTable, SamplePictures, SupervisedTask
-from instaaug.tasks.watching import GAP, sample_sheet
+from instaaug.tasks.callbacks import GAP, sample_sheet
 from tests.support.tiny_training import SIDE, fit, labeled_halves, supervised
 
 DATA = labeled_halves(32)

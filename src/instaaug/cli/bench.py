@@ -13,8 +13,8 @@ from rich.text import Text
 from instaaug.cli.terminal import print_words
 from instaaug.errors import UnknownNameError
 from instaaug.files import write_text
-from instaaug.speed import QUESTIONS, Row, Tables, as_record
-from instaaug.speed.rivals import has_kornia
+from instaaug.speed import QUESTIONS, Tables, Timing, as_record
+from instaaug.speed.questions import has_kornia
 
 __all__ = ["run_bench", "show_tables"]
 
@@ -45,7 +45,7 @@ def run_bench(names: Sequence[str], *, rounds: int, json_file: Path | None) -> N
 
 
 def show_tables(
-    console: Console, tables: Mapping[str, Sequence[Row]], *, others: str = ""
+    console: Console, tables: Mapping[str, Sequence[Timing]], *, others: str = ""
 ) -> None:
     """A table for each comparison; misses in bold."""
     for title, rows in tables.items():
@@ -71,7 +71,7 @@ def _spoken(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
-def _sentence(rows: Sequence[Row]) -> str:
+def _sentence(rows: Sequence[Timing]) -> str:
     budgeted = [row for row in rows if row.budget is not None]
     missed = [row for row in budgeted if row.verdict == "MISSED"]
     spread = statistics.median(row.upper_quartile - row.lower_quartile for row in rows)

@@ -11,8 +11,7 @@ from typing import Any
 
 from instaaug.compare.labels import check_labels
 from instaaug.errors import ArgumentError, DataError, InstaAugError
-from instaaug.files import write_text
-from instaaug.frozen.table_store import claimed
+from instaaug.files import lock_folder, write_text
 from instaaug.report.records.record_files import read_json
 from instaaug.runs.config import TrainConfig, read_config
 
@@ -170,7 +169,7 @@ def claimed_by_one(folder: Path, *, words: str, seconds: float = 0.0) -> Iterato
     with ExitStack() as stack:
         while True:
             try:
-                stack.enter_context(claimed(folder))
+                stack.enter_context(lock_folder(folder))
                 break
             except ArgumentError:
                 if time.monotonic() >= until:

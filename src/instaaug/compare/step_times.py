@@ -20,7 +20,7 @@ from instaaug.errors import InstaAugError
 from instaaug.runs.config import TrainConfig
 from instaaug.runs.lightning_manners import LOGGERS
 from instaaug.runs.training import train
-from instaaug.tasks.after_task import AfterTask
+from instaaug.tasks.callbacks import AfterTask
 
 __all__ = ["StepTimes", "plainest", "timed_steps"]
 

@@ -8,15 +8,22 @@ from typing import Literal, get_args
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from instaaug.augmentation import InstaAug
-from instaaug.errors import ArgumentError, UnknownNameError
-from instaaug.frozen.all_views import all_views, can_tabulate
-from instaaug.frozen.condensed import condensed
+from instaaug.errors import ArgumentError, DataError, ShapeError, UnknownNameError
 from instaaug.frozen.learning import Learning, learn_from_draws, learn_from_table
-from instaaug.frozen.losses import checked_loss
 from instaaug.frozen.pictures import Pictures, TrainingData
-from instaaug.frozen.table import FrozenViews, OnProgress, ViewTable, check_table, tabulate
+from instaaug.frozen.table import (
+    FrozenViews,
+    OnProgress,
+    ViewTable,
+    all_views,
+    can_tabulate,
+    check_table,
+    condensed,
+    tabulate,
+)
 from instaaug.functional.warp import PaddingMode
 from instaaug.networks import FeatureNetwork, FrozenFeatures
 from instaaug.networks.evaluation_mode import evaluation_mode
@@ -26,7 +33,8 @@ from instaaug.objectives import Band, Loss, ViewObjective
 from instaaug.parameterizations import CropGrid
 from instaaug.transforms import Crop, Transform
 
-__all__ = ["DEFAULT_CROPS", "Features", "fit_tta"]
+__all__ = ["DEFAULT_CROPS", "Features", "checked_loss", "fit_tta"]
+
 
 DEFAULT_CROPS = Crop(levels=((1.0, 1), (0.8, 2), (0.6, 3), (0.4, 4)), max_outside=0.0)
 """The whole image, 4 boxes of 0.8 of its side, 9 of 0.6, 16 of 0.4, none beyond the border."""
@@ -240,3 +248,36 @@ def _listed(aug: InstaAug) -> Float[Tensor, "k d"]:
             "crops, or another transform."
         )
     return views
+
+
+def checked_loss(loss: Loss | None) -> Loss:
+    """The user's loss, which must have one number per input; cross-entropy if there is none."""
+    if loss is None:
+        return _cross_entropy
+
+    def checked(outputs: Tensor, targets: Tensor) -> Tensor:
+        values = loss(outputs, targets)
+        if values.shape != outputs.shape[:1]:
+            raise ShapeError(
+                f"`loss` must give one number per input, shape ({len(outputs)},): got "
+                f'{tuple(values.shape)}. Use reduction="none", and average over all other axes.'
+            )
+        return values
+
+    return checked
+
+
+def _cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
+    if outputs.ndim != 2 or targets.ndim != 1 or targets.is_floating_point():
+        raise ShapeError(
+            "`model` must return class scores (N, C) and `data` give a whole number per image for "
+            f"cross-entropy: got outputs {tuple(outputs.shape)}, and targets "
+            f"{tuple(targets.shape)} of {targets.dtype}. Give another `loss`."
+        )
+    low, high = (int(end) for end in targets.aminmax())
+    if low < 0 or high >= outputs.shape[1]:
+        raise DataError(
+            f"`data` must give classes from 0 to {outputs.shape[1] - 1}, for the model has "
+            f"{outputs.shape[1]}: got targets from {low} to {high}. Number them as the model does."
+        )
+    return F.cross_entropy(outputs, targets.long(), reduction="none")

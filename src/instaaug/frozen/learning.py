@@ -11,9 +11,8 @@ from torch import Generator, Tensor, nn
 from instaaug.augmentation import InstaAug
 from instaaug.distributions import Joint
 from instaaug.errors import ArgumentError
-from instaaug.frozen.all_views import other_choices
 from instaaug.frozen.pictures import Pictures
-from instaaug.frozen.table import ViewTable
+from instaaug.frozen.table import ViewTable, other_choices
 from instaaug.networks import FrozenFeatures
 from instaaug.networks.model_input import device_of, suited_to
 from instaaug.networks.model_output import Output, rows_of

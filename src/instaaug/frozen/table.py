@@ -2,29 +2,49 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from instaaug.errors import ShapeError
+from instaaug.augmentation import InstaAug
+from instaaug.augmentation.choosing import without_row
+from instaaug.distributions import CategoricalTheta, Joint, enumerated
+from instaaug.errors import DiskError, ShapeError
+from instaaug.files import is_full_disk, lock_folder, write_text
 from instaaug.frozen.pictures import Pictures
-from instaaug.frozen.table_store import TableStore, claimed
 from instaaug.functional.warp import PaddingMode
 from instaaug.networks import FrozenFeatures
 from instaaug.networks.evaluation_mode import evaluation_mode
 from instaaug.networks.model_input import device_of, suited_to
 from instaaug.networks.model_output import Output, rows_of
 from instaaug.objectives import Loss
+from instaaug.parameterizations import Family
 from instaaug.shapes import Images, Maps, check_finite
 from instaaug.transforms import Composition
 
-__all__ = ["FrozenViews", "OnProgress", "ViewTable", "check_table", "tabulate"]
+__all__ = [
+    "N_CANDIDATES",
+    "FrozenViews",
+    "OnProgress",
+    "TableStore",
+    "ViewTable",
+    "all_views",
+    "can_tabulate",
+    "check_table",
+    "condensed",
+    "other_choices",
+    "tabulate",
+]
+
 
 OnProgress = Callable[[int, int], None]
 """Called with the number of images done and of all images."""
@@ -33,6 +53,12 @@ AT_ONCE = 32
 LARGEST_IN_HALF = 256.0  # half precision is off by 1/16 there, by more beyond
 FEWEST_IN_HALF = 16  # numbers per view; fewer take no room in any precision
 ALIKE = 0.02  # of the largest number; half precision is not more exact
+
+PROGRESS = "table.json"
+NUMBERS = "fiu"  # kinds of arrays that a table may hold
+
+N_CANDIDATES = 40
+ROWS_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
@@ -122,6 +148,101 @@ class FrozenViews:
         return digest.hexdigest()
 
 
+class TableStore:
+    """Named arrays of N rows each, filled from the first row on, in memory or in a folder.
+
+    A folder also notes how many rows are done and what they were made from. Opened again for the
+    same, it goes on there; for anything else, or if a file is damaged, it starts anew.
+
+    Arguments:
+        folder: Where the arrays are kept; None for memory.
+        made_from: Names the model, the views and all else that the rows depend on.
+        n_rows: How many rows there will be.
+
+    Example:
+        >>> store = TableStore(None, "a model", n_rows=3)
+        >>> store.append(outputs=np.ones((2, 5), np.float16))
+        >>> store.n_done, store.arrays["outputs"].shape
+        (2, (3, 5))
+    """
+
+    def __init__(self, folder: Path | None, made_from: str, n_rows: int) -> None:
+        self.folder, self.made_from, self.n_rows = folder, made_from, n_rows
+        self.arrays: dict[str, np.ndarray] = {}
+        self.n_done = 0
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._reopen(folder)
+
+    def append(self, **rows: np.ndarray) -> None:
+        """Fill in the next rows of every array; they are on disk when this returns."""
+        if not self.arrays:
+            self.arrays = self._made(rows)
+        wider = {k: rows[k].dtype for k, a in self.arrays.items() if not _holds(a, rows[k])}
+        if wider:
+            self._widen(wider)
+        n = len(next(iter(rows.values())))
+        for name, part in rows.items():
+            self.arrays[name][self.n_done : self.n_done + n] = part
+        self.n_done += n
+        self._write()
+
+    def forget(self) -> None:
+        """Start anew."""
+        self.arrays, self.n_done = {}, 0
+
+    def _write(self) -> None:
+        if self.folder is None:
+            return
+        for array in self.arrays.values():
+            assert isinstance(array, np.memmap)  # noqa: S101  # made or opened as one
+            array.flush()
+        notes = {
+            "made_from": self.made_from,
+            "n_rows": self.n_rows,
+            "n_done": self.n_done,
+            "arrays": sorted(self.arrays),
+        }
+        write_text(self.folder / PROGRESS, json.dumps(notes) + "\n")
+
+    def _widen(self, kinds: dict[str, np.dtype]) -> None:
+        """Give some arrays a wider type of number."""
+        old = {name: self.arrays[name] for name in kinds}
+        self.arrays |= self._made({k: a[:0].astype(kinds[k]) for k, a in old.items()})
+        for name, array in old.items():
+            self.arrays[name][: self.n_done] = array[: self.n_done]
+
+    def _made(self, rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Empty arrays for rows like these."""
+        shapes = {name: (self.n_rows, *part.shape[1:]) for name, part in rows.items()}
+        if self.folder is None:
+            return {name: np.zeros(shapes[name], part.dtype) for name, part in rows.items()}
+        (self.folder / PROGRESS).unlink(missing_ok=True)  # of other arrays
+        paths = {name: self.folder / f"{name}.npy" for name in rows}
+        with ExitStack() as cleaning:
+            for path in paths.values():
+                path.unlink(missing_ok=True)  # whoever still reads it keeps what was there
+                cleaning.callback(path.unlink, missing_ok=True)
+            made = {k: _new_file(paths[k], rows[k].dtype, shapes[k]) for k in rows}
+            cleaning.pop_all()
+        return made
+
+    def _reopen(self, folder: Path) -> None:
+        notes = _read_notes(folder / PROGRESS)
+        if (notes.get("made_from"), notes.get("n_rows")) != (self.made_from, self.n_rows):
+            return
+        n_done, names = notes.get("n_done"), _names(notes.get("arrays"))
+        if type(n_done) is not int or not 0 <= n_done <= self.n_rows:
+            return
+        arrays = {name: _opened(folder / f"{name}.npy", self.n_rows) for name in names}
+        whole = {name: array for name, array in arrays.items() if array is not None}
+        if not names or len(whole) < len(names):
+            return
+        if n_done < self.n_rows:
+            whole = {name: np.load(folder / f"{name}.npy", mmap_mode="r+") for name in names}
+        self.arrays, self.n_done = whole, n_done
+
+
 def tabulate(
     views: FrozenViews,
     pictures: Pictures,
@@ -145,7 +266,7 @@ def tabulate(
         on_progress: Called with the number of images done and of all images.
     """
     report = on_progress or (lambda *_: None)
-    with claimed(folder):
+    with lock_folder(folder):
         store = TableStore(folder, views.fingerprint, len(pictures))
         if store.n_done and not _still_true(store, views, pictures):
             store.forget()
@@ -232,3 +353,134 @@ def _as_arrays(x: Images, outputs: Tensor, seen: Maps | None) -> dict[str, np.nd
 def _checksums(x: Images) -> np.ndarray:
     pixels = x.contiguous().numpy()
     return np.array([crc32(image) for image in pixels], np.uint32)
+
+
+def _holds(array: np.ndarray, part: np.ndarray) -> bool:
+    return bool(np.can_cast(part.dtype, array.dtype))
+
+
+def _opened(path: Path, n_rows: int) -> np.ndarray | None:
+    """A map of a file with so many rows of numbers; None if it is gone or damaged.
+
+    It is read-only: opened for writing, a file that was cut short would be filled up with zeros.
+    """
+    try:
+        array = np.lib.format.open_memmap(path, mode="r")
+    except Exception:  # in whatever way it is damaged
+        return None
+    is_column = array.ndim > 0 and len(array) == n_rows and array.dtype.kind in NUMBERS
+    return array if is_column else None
+
+
+def _names(noted: Any) -> list[str]:
+    """Names of arrays, none of which leads out of the folder."""
+    names = noted if isinstance(noted, list) else []
+    return [name for name in names if isinstance(name, str) and name.isidentifier()]
+
+
+def _read_notes(path: Path) -> dict[str, Any]:
+    try:
+        notes = json.loads(path.read_text())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return notes if isinstance(notes, dict) else {}
+
+
+def _new_file(path: Path, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    """A map of a new file, with its room on the disk claimed: later, want of it would kill us."""
+    try:
+        array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+        _reserve(path, array.offset + array.nbytes)
+    except OSError as error:
+        if not is_full_disk(error):
+            raise
+        n_bytes = int(np.prod(shape)) * dtype.itemsize
+        raise DiskError(
+            f"There is no room for {str(path)!r}, {n_bytes:,} bytes. Choose another folder, fewer "
+            "views or fewer images."
+        ) from error
+    return array
+
+
+def _reserve(path: Path, n_bytes: int) -> None:
+    if not hasattr(os, "posix_fallocate"):
+        return
+    try:
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, n_bytes)
+    except OSError as error:
+        if is_full_disk(error):
+            raise  # else a file system that cannot reserve
+
+
+def can_tabulate(aug: InstaAug) -> bool:
+    """Whether all views can be listed: choices from tables only, and no box that moves."""
+    return all(isinstance(f, CategoricalTheta) for f in _any_joint(aug).factors.values())
+
+
+def all_views(aug: InstaAug) -> Float[Tensor, "k d"]:
+    """θ of the input as it is, and of all other views."""
+    identity = aug.transform.identity()
+    others = other_choices(aug, _any_joint(aug)).table.cpu()
+    return torch.cat([identity, others.to(identity.dtype)])
+
+
+def other_choices(aug: InstaAug, joint: Joint) -> CategoricalTheta:
+    """The distribution over all views other than the input as it is."""
+    return without_row(enumerated(joint), aug.transform.identity())
+
+
+def _any_joint(aug: InstaAug) -> Joint:
+    """A distribution of the right kind, for its tables; its probabilities mean nothing."""
+    like = next(aug.parameters())
+    factors = {}
+    for name, family in zip(aug.phi.names, aug.phi.families, strict=True):
+        assert isinstance(family, Family)  # noqa: S101  # a ModuleList forgets
+        factors[name] = family(like.new_zeros(1, family.n_raw))
+    return Joint(factors)
+
+
+def condensed(table: ViewTable, *, n_candidates: int = N_CANDIDATES) -> ViewTable:
+    r"""Keep, for each image, its true class and those that some view takes most seriously.
+
+    The true class comes first, so that every target is 0. All other classes become one, with the
+    score :math:`\log \sum_c e^{z_c}` of each view, which is then averaged over views like that of
+    any class. By convexity the cross-entropy of the result lies between that of the mean output
+    and the mean of those of single views: a view that sees something else altogether is held
+    against it, though its vote would be outvoted. φ chooses better views so, and learns many
+    times faster.
+
+    Arguments:
+        table: Class scores ``(N, K, C)``; one with few classes comes back as it is.
+        n_candidates: Classes that are kept apart.
+
+    Example:
+        >>> scores = np.zeros((2, 3, 1000), np.float16)
+        >>> small = condensed(ViewTable(scores, torch.tensor([7, 999])))
+        >>> small.outputs.shape, small.targets
+        ((2, 3, 41), tensor([0, 0]))
+    """
+    if table.outputs.ndim != 3 or table.outputs.shape[2] <= n_candidates + 1:
+        return table
+    parts = []
+    for index in torch.arange(len(table)).split(ROWS_AT_ONCE):
+        outputs = table.outputs_of(index)
+        classes = _candidates(outputs, table.targets[index], n_candidates)
+        parts.append(_gathered(outputs, classes).numpy().astype(table.outputs.dtype))
+    return ViewTable(np.concatenate(parts), torch.zeros_like(table.targets), table.seen)
+
+
+def _candidates(
+    outputs: Float[Tensor, "batch k classes"], targets: Int[Tensor, " batch"], n: int
+) -> Int[Tensor, "batch n"]:
+    largest = outputs.softmax(dim=2).amax(dim=1)
+    largest.scatter_(1, targets.long()[:, None], 2.0)  # more than any probability
+    return largest.topk(n, dim=1).indices
+
+
+def _gathered(
+    outputs: Float[Tensor, "batch k classes"], classes: Int[Tensor, "batch n"]
+) -> Float[Tensor, "batch k n_and_one"]:
+    index = classes[:, None].expand(-1, outputs.shape[1], -1)
+    rest = outputs.scatter(2, index, -torch.inf).logsumexp(dim=2, keepdim=True)
+    return torch.cat([outputs.gather(2, index), rest], dim=2)

@@ -19,7 +19,7 @@ class LinearProbe(nn.Module):
     r"""Logits :math:`W (h - \mu) / \sigma + b` of features :math:`h`.
 
     It is affine in the features: the logits of averaged features are the average of the logits.
-    A new probe has zero weights; :func:`~instaaug.tasks.probing.fit_probe` makes a fitted one.
+    A new probe has zero weights; :func:`~instaaug.tasks.representation.fit_probe` fits them.
 
     Arguments:
         n_features: Numbers per input, :math:`D`.

@@ -36,7 +36,7 @@ from instaaug.runs.frozen_scores import (
     score,
 )
 from instaaug.frozen import average_policy
-from instaaug.frozen.all_views import all_views, can_tabulate
+from instaaug.frozen.table import all_views, can_tabulate
 from instaaug.report.theme import MissingPlottingError, save_figure
 
 __all__ = ["fit_frozen"]

@@ -13,7 +13,7 @@ from instaaug.runs.frozen_model import FrozenModel
 from instaaug.runs.frozen_scores import Logits, merged_outputs, tabulated_outputs
 from instaaug.runs.named_transforms import transforms_of
 from instaaug.frozen import FrozenViews, ViewTable, fit_temperature, fit_tta, tabulate
-from instaaug.frozen.all_views import all_views, can_tabulate
+from instaaug.frozen.table import all_views, can_tabulate
 from instaaug.networks import FrozenFeatures
 
 __all__ = ["fit_views", "honest_temperatures"]

@@ -15,9 +15,9 @@ from instaaug.augmentation.views import Select, Views
 from instaaug.distributions import Joint
 from instaaug.runs.frozen_model import FrozenModel
 from instaaug.frozen import Pictures, ViewTable
-from instaaug.frozen.all_views import can_tabulate, other_choices
 from instaaug.frozen.calibration import calibration_table
 from instaaug.frozen.paired import accuracy_interval
+from instaaug.frozen.table import can_tabulate, other_choices
 from instaaug.networks import FrozenFeatures
 from instaaug.networks.model_input import suited_to
 from instaaug.shapes import Images

@@ -11,14 +11,14 @@ from instaaug.augmentation.merging import Merging
 from instaaug.augmentation.views import Select
 from instaaug.data import LabeledImages
 from instaaug.errors import ArgumentError
+from instaaug.frozen.table import all_views, can_tabulate
+from instaaug.report.records.run_record import kind_of
 from instaaug.runs.frozen_data import image_hashes, without_hashes
 from instaaug.runs.frozen_evaluation import own_splits
 from instaaug.runs.frozen_run import FrozenRun
 from instaaug.runs.inference import run_device
 from instaaug.runs.run_directory import RunDirectory
 from instaaug.runs.training import load_splits
-from instaaug.frozen.all_views import all_views, can_tabulate
-from instaaug.report.records.run_record import kind_of
 
 __all__ = ["Subject", "find_subject"]
 

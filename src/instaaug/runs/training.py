@@ -42,7 +42,7 @@ from instaaug.tasks import (
     learned_numbers,
     make_predictor,
 )
-from instaaug.tasks.watching import sample_sheet
+from instaaug.tasks.callbacks import sample_sheet
 
 __all__ = ["evaluate_task", "is_later_process", "load_splits", "resume", "train"]
 

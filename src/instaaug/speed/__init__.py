@@ -1,15 +1,14 @@
 """How fast it is: what is timed, how, against what, and what it may cost."""
 
 from instaaug.speed.questions import QUESTIONS, Question
-from instaaug.speed.record import as_record, problems
-from instaaug.speed.timing import ROUNDS, Row, Tables, compare
+from instaaug.speed.timing import ROUNDS, Tables, Timing, as_record, compare, problems
 
 __all__ = [
     "QUESTIONS",
     "ROUNDS",
     "Question",
-    "Row",
     "Tables",
+    "Timing",
     "as_record",
     "compare",
     "problems",

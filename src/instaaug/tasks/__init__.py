@@ -1,16 +1,20 @@
 """Training loops on Lightning: any model, any augmenter; with classes, numbers, or no labels."""
 
 from instaaug.scores import ClassificationTally, RegressionTally, Tally
-from instaaug.tasks.checkpoints import Checkpoints, Interrupted, WholeCheckpointIO
+from instaaug.tasks.callbacks import (
+    Checkpoints,
+    Interrupted,
+    MetricsTable,
+    RichProgress,
+    SamplePictures,
+    WholeCheckpointIO,
+)
 from instaaug.tasks.contrastive import ContrastiveTask
 from instaaug.tasks.evaluation import evaluate, learned_numbers, make_predictor
 from instaaug.tasks.loader import BatchLoader
 from instaaug.tasks.optimization import Optimization
-from instaaug.tasks.progress import RichProgress
-from instaaug.tasks.regression import RegressionTask
-from instaaug.tasks.supervised import SupervisedTask
+from instaaug.tasks.supervised import RegressionTask, SupervisedTask
 from instaaug.tasks.task import AugmentedTask
-from instaaug.tasks.watching import MetricsTable, SamplePictures
 
 __all__ = [
     "AugmentedTask",

@@ -1,7 +1,9 @@
 """What all tasks share: one step trains the model and the augmenter together."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, Literal
 
 import numpy as np
@@ -14,19 +16,29 @@ from typing_extensions import override
 
 from instaaug.augmentation import AugmentedBatch, Augmenter, HeldOutBatch, HeldOutLearner
 from instaaug.data import LabeledImages
-from instaaug.errors import ArgumentError
+from instaaug.errors import ArgumentError, NonFiniteError
 from instaaug.networks.evaluation_mode import evaluation_mode
 from instaaug.scores import Tally
 from instaaug.shapes import Images
-from instaaug.tasks.epoch_means import EpochMeans
-from instaaug.tasks.finite import check_losses, check_weights
 from instaaug.tasks.loader import BatchLoader
 from instaaug.tasks.optimization import Optimization, optimizer_steps, search_steps
-from instaaug.tasks.phi_passes import add_gradients, drawn_batch
 
-__all__ = ["AugmentedTask", "PhiStep"]
+__all__ = [
+    "AugmentedTask",
+    "EpochMeans",
+    "PhiStep",
+    "add_gradients",
+    "check_losses",
+    "check_weights",
+    "drawn_batch",
+]
+
 
 PhiStep = Literal["joint", "separate"]
+
+ADVICE = (
+    "Lower `learning_rate`, or bound the gradient by `clip`; the last checkpoint is from before."
+)
 
 
 class AugmentedTask(LightningModule, ABC):
@@ -346,3 +358,88 @@ class AugmentedTask(LightningModule, ABC):
 
 def _as_list(things: Any) -> list[Any]:
     return things if isinstance(things, list) else [] if things is None else [things]
+
+
+def check_losses(losses: Tensor, *, step: int, epoch: int) -> None:
+    """Raise if a loss is NaN or infinite; on an accelerator the end of the epoch tells."""
+    if losses.device.type == "cpu" and not torch.isfinite(losses.detach().sum()):
+        raise NonFiniteError(
+            f"The loss became NaN or infinite in step {step} (epoch {epoch}). {ADVICE}"
+        )
+
+
+def check_weights(module: nn.Module, numbers: Iterable[float | int], *, epoch: int) -> None:
+    """Raise if a parameter, or a number that describes the epoch, is NaN or infinite."""
+    finite = all(torch.isfinite(p.detach()).all() for p in module.parameters())
+    if not finite or not all(map(isfinite, numbers)):
+        raise NonFiniteError(
+            f"Weights or losses became NaN or infinite in epoch {epoch}. {ADVICE}"
+        )
+
+
+@dataclass
+class EpochMeans:
+    """Sums of what steps report; a number that some steps lack is averaged over the others.
+
+    Nothing waits for the device before :meth:`means` is asked.
+
+    Arguments:
+        sums: By name, so far.
+        counts: How many steps reported each.
+
+    Example:
+        >>> epoch = EpochMeans()
+        >>> epoch.add({"loss": torch.tensor(2.0)})
+        >>> epoch.add({"loss": torch.tensor(1.0), "entropy": torch.tensor(3.0)})
+        >>> epoch.means()
+        {'loss': 1.5, 'entropy': 3.0}
+    """
+
+    sums: dict[str, Tensor] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, numbers: Mapping[str, Tensor]) -> None:
+        """Count a step."""
+        for name, value in numbers.items():
+            number = value.detach().float()  # a sum in half precision would soon stand still
+            self.sums[name] = self.sums.get(name, torch.zeros_like(number)) + number
+            self.counts[name] = self.counts.get(name, 0) + 1
+
+    def means(self) -> dict[str, float]:
+        """Means over the steps and over all processes."""
+        if not self.sums:
+            return {}
+        means = torch.stack([total / self.counts[n] for n, total in self.sums.items()])
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            torch.distributed.all_reduce(means)
+            means /= torch.distributed.get_world_size()
+        return dict(zip(self.sums, means.tolist(), strict=True))
+
+
+def drawn_batch(
+    held_out: LabeledImages | None, n_images: int, generator: Generator, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Held-out images and targets without replacement; all of them if there are no more."""
+    if not held_out:
+        raise ArgumentError(
+            "`held_out` must be images for the augmenter to learn from: got none. Keep a tenth of "
+            "the training images from the model."
+        )
+    order = torch.randperm(len(held_out), generator=generator, device=generator.device)
+    x, targets = held_out.__getitems__(order[:n_images].tolist())
+    return x.to(device), targets.to(device)
+
+
+def add_gradients(objective: Tensor, module: nn.Module) -> None:
+    """Add the gradient of ``objective`` to that of the module's parameters, and to no others.
+
+    The mean over all processes: these passes are not among those that Lightning averages.
+    """
+    learned = [p for p in module.parameters() if p.requires_grad]
+    gradients = torch.autograd.grad(objective, learned, materialize_grads=True)
+    for parameter, gradient in zip(learned, gradients, strict=True):
+        mean = gradient
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            torch.distributed.all_reduce(mean)
+            mean = mean / torch.distributed.get_world_size()
+        parameter.grad = mean if parameter.grad is None else parameter.grad + mean

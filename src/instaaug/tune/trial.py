@@ -15,7 +15,7 @@ from instaaug.runs.config import TrainConfig
 from instaaug.runs.run_directory import RunDirectory
 from instaaug.runs.training import resume, train
 from instaaug.tasks import AugmentedTask, BatchLoader, RegressionTask, make_predictor
-from instaaug.tasks.after_task import AfterTask
+from instaaug.tasks.callbacks import AfterTask
 from instaaug.tune.trial_record import is_rung
 
 __all__ = ["Report", "RunTrial", "run_trial", "rungs_of"]
