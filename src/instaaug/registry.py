@@ -1,11 +1,15 @@
 """Names for classes: what a configuration file or a weights file may ask for."""
 
+import importlib
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Generic, TypeVar
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 from instaaug.errors import ArgumentError, UnknownNameError
 
-__all__ = ["Registry"]
+__all__ = ["Registry", "import_object", "working_folder"]
 
 
 T = TypeVar("T")
@@ -56,3 +60,43 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def __len__(self) -> int:
         return len(self._things)
+
+
+def import_object(module: str, attribute: str, *, argument: str, kind: str = "function") -> Any:
+    """What a module defines, for arguments of the form ``module:attribute``.
+
+    Arguments:
+        module: Its full name; modules in the working folder are found too.
+        attribute: The name within the module.
+        argument: The argument or setting that asks for it, for error messages.
+        kind: What is expected, for error messages.
+
+    Example:
+        >>> import_object("math", "sqrt", argument="model")(4.0)
+        2.0
+    """
+    given = f"{module}:{attribute}"
+    try:
+        with working_folder():
+            return getattr(importlib.import_module(module), attribute)
+    except (ImportError, TypeError) as error:  # a TypeError if it begins with a dot
+        raise ArgumentError(
+            f"`{argument}` {given!r} must name a module that Python can import: {error}. Run from "
+            "its folder, or put that into PYTHONPATH."
+        ) from error
+    except AttributeError:
+        raise ArgumentError(
+            f"`{argument}` {given!r} must name a {kind}: the module {module!r} has no "
+            f"{attribute!r}."
+        ) from None
+
+
+@contextmanager
+def working_folder() -> Iterator[None]:
+    """Find modules in the working folder too, after all others: a command does not by itself."""
+    before = list(sys.path)
+    sys.path.append(str(Path.cwd()))
+    try:
+        yield
+    finally:
+        sys.path[:] = before

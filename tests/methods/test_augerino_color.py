@@ -8,7 +8,7 @@ from torch import nn
 
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.functional.hsv import hsv_jitter
-from instaaug.methods.augerino_color import AugerinoColor
+from instaaug.methods import AugerinoColor
 from tests.support.learned_ranges import seeded, trained
 from tests.support.models import images
 

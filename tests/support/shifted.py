@@ -7,13 +7,13 @@ from torch import Generator, Tensor, nn
 from typing_extensions import override
 
 from instaaug.augmentation.views import Views
-from instaaug.methods.fixed import FixedAugmenter
+from instaaug.methods.simple import SimpleAugmenter
 from instaaug.networks.model_output import Output, picked
 
 __all__ = ["Shifted", "loose_classifier"]
 
 
-class Shifted(FixedAugmenter):
+class Shifted(SimpleAugmenter):
     """Adds a random number to each image: θ itself, one to three times the view's number."""
 
     def __init__(self, weight: Tensor | None = None, *, reads_model: bool = False) -> None:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
@@ -14,11 +14,15 @@ from instaaug.augmentation.merging import Merge
 from instaaug.augmentation.views import Select, Views
 from instaaug.networks.model_output import Output
 from instaaug.shapes import Images, Rendered
+from instaaug.signatures import check_arguments, parameter_hints
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Augmenter"]
+__all__ = ["TASKS", "Augmenter"]
+
+TASKS = frozenset({"classification", "regression", "contrastive"})
+"""What a model can be trained for."""
 
 
 class Augmenter(nn.Module, ABC):
@@ -33,6 +37,54 @@ class Augmenter(nn.Module, ABC):
 
     averages_views: bool = True
     """Whether its authors test it on the average of several views, not on each input as it is."""
+
+    method_name: ClassVar[str] = ""
+    """The name it is registered under, set by ``METHODS.register``; empty for others."""
+
+    tasks: ClassVar[frozenset[str]] = TASKS
+    """The kinds of task it can be trained for."""
+
+    needs_labels: ClassVar[bool] = False
+    """Whether it learns or mixes by labels, which contrastive learning does not have."""
+
+    needs_held_out: ClassVar[bool] = False
+    """Whether it learns from training images that are kept from the model."""
+
+    needs_search: ClassVar[bool] = False
+    """Whether a policy is searched for before training begins."""
+
+    learns_from_training_loss: ClassVar[bool] = False
+    """Whether it has parameters that learn from the loss that the model learns from."""
+
+    own_options: ClassVar[frozenset[str]] = frozenset()
+    """Constructor arguments that :meth:`build` takes from options alone.
+
+    They share their name with a setting of InstaAug and mean something else.
+    """
+
+    @classmethod
+    def build(
+        cls, context: Mapping[str, Any], options: Mapping[str, Any] | None = None
+    ) -> "Augmenter":
+        """Construct the method from what a run knows and from the method's own settings.
+
+        Arguments:
+            context: What the data and the other settings say: transforms, mean, std,
+                padding_mode, in_channels, num_classes and so on. The constructor gets those that
+                it has an argument for.
+            options: Settings of the method's own, as YAML has them. They are checked against the
+                constructor's signature and take precedence over the context.
+
+        Example:
+            >>> from instaaug.methods import MixUp
+            >>> MixUp.build({"mean": (0.5,), "std": (0.2,)}, {"alpha": 0.2})
+            MixUp(alpha 0.2, a share per batch)
+        """
+        named = cls.__dict__.get("method_name") or cls.__name__
+        checked = check_arguments(cls, options or {}, owner=named, prefix="method.")
+        accepted = parameter_hints(cls).keys() - cls.own_options
+        known = {name: value for name, value in context.items() if name in accepted}
+        return cls(**(known | checked))
 
     @abstractmethod
     @override

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
-from instaaug.augmentation.augmenter import Augmenter
+from instaaug.augmentation.augmenter import TASKS, Augmenter
 from instaaug.augmentation.batch import AugmentedBatch
 from instaaug.shapes import Images
 
@@ -36,6 +36,10 @@ class HeldOutLearner(Augmenter):
     For every ``search_every``-th batch, before the model learns from it, the task minimizes
     :meth:`search_objective` over the augmenter's parameters, and over nothing else.
     """
+
+    tasks = TASKS - {"contrastive"}
+    needs_labels = True
+    needs_held_out = True
 
     search_every: int = 1
     """Batches per step of the augmenter."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -108,6 +109,8 @@ class InstaAug(Augmenter):
         (torch.Size([8, 3, 64, 64]), torch.Size([4, 2, 4]))
     """
 
+    learns_from_training_loss = True
+
     def __init__(
         self,
         transforms: Transform | str | Sequence[Transform | str],
@@ -154,6 +157,17 @@ class InstaAug(Augmenter):
             ),
             None if isinstance(network, str) else network,
         )
+
+    @classmethod
+    @override
+    def build(
+        cls, context: Mapping[str, Any], options: Mapping[str, Any] | None = None
+    ) -> "Augmenter":
+        """As of any method; the number of classes counts only with ``conditioning="class"``."""
+        given = {**context, **(options or {})}
+        if given.get("conditioning") != "class":
+            context = {k: v for k, v in context.items() if k != "num_classes"}
+        return super().build(context, options)
 
     def _build(self, settings: Settings, network: FeatureNetwork | None) -> None:
         self.settings = settings

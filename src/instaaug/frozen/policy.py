@@ -22,7 +22,7 @@ from instaaug.errors import ArgumentError, DataError, InstaAugError, UnknownName
 from instaaug.files import write_text
 from instaaug.functional.probability import gumbel_top_k
 from instaaug.functional.warp import PaddingMode
-from instaaug.methods.fixed import FixedAugmenter
+from instaaug.methods.simple import SimpleAugmenter
 from instaaug.networks import FrozenFeatures
 from instaaug.networks.evaluation_mode import evaluation_mode
 from instaaug.networks.model_output import Output
@@ -121,7 +121,7 @@ class StaticPolicy:
             raise DataError(f"{str(path)!r} is no policy: {type(error).__name__}.") from error
 
 
-class StaticAugmenter(FixedAugmenter):
+class StaticAugmenter(SimpleAugmenter):
     """Draws the rows of a :class:`StaticPolicy`; their probabilities are the weights of the views.
 
     ``select="top"``, the default at test time, gives the first rows, in order, and starts again at

@@ -2,8 +2,7 @@
 
 from instaaug.methods.ada_augment import AdaAugment
 from instaaug.methods.ada_crops import AdaCrops
-from instaaug.methods.augerino import Augerino
-from instaaug.methods.augerino_color import AugerinoColor
+from instaaug.methods.augerino import Augerino, AugerinoColor
 from instaaug.methods.auto_augment import AutoAugment
 from instaaug.methods.cutmix import CutMix
 from instaaug.methods.distortions import Distortions
@@ -16,12 +15,15 @@ from instaaug.methods.none import NoAugmentation
 from instaaug.methods.rand_augment import RandAugment
 from instaaug.methods.random import RandomAugmentation
 from instaaug.methods.random_resized_crop import RandomResizedCrop
+from instaaug.methods.registry import METHODS, find_method
+from instaaug.methods.simple import SimpleAugmenter
 from instaaug.methods.spatial_transformer import SpatialTransformer
 from instaaug.methods.trivial_augment import TrivialAugment
 from instaaug.methods.un_mix import UnMix
 from instaaug.methods.viewmaker import Viewmaker
 
 __all__ = [
+    "METHODS",
     "AdaAugment",
     "AdaCrops",
     "Augerino",
@@ -38,8 +40,10 @@ __all__ = [
     "RandAugment",
     "RandomAugmentation",
     "RandomResizedCrop",
+    "SimpleAugmenter",
     "SpatialTransformer",
     "TrivialAugment",
     "UnMix",
     "Viewmaker",
+    "find_method",
 ]

@@ -15,6 +15,7 @@ from instaaug.methods.ada_policy import AdaPolicy, Candidates, Raw
 from instaaug.methods.drawn_operations import with_hole_places
 from instaaug.methods.operation_levels import LEVELS, values_at
 from instaaug.methods.operations import Interpolation, Operations, number_of
+from instaaug.methods.registry import METHODS
 from instaaug.shapes import Images
 
 __all__ = ["ADA_OPERATIONS", "AdaAugment"]
@@ -27,6 +28,7 @@ Places = Int[Tensor, "*drawn"]
 Levels = Float[Tensor, "*drawn"]
 
 
+@METHODS.register("adaaug")
 class AdaAugment(AdaPolicy):
     r"""Draws k of 17 operations for each input, at magnitudes of its own.
 

@@ -12,6 +12,7 @@ from instaaug.errors import ArgumentError
 from instaaug.functional.probability import gumbel_top_k
 from instaaug.functional.warp import PaddingMode
 from instaaug.methods.ada_policy import AdaPolicy, Candidates, Raw
+from instaaug.methods.registry import METHODS
 from instaaug.parameterizations import CropGrid, make_family
 from instaaug.parameterizations.heads import SMALL
 from instaaug.shapes import Images
@@ -21,6 +22,7 @@ from instaaug.transforms import PAPER_LEVELS, Crop
 __all__ = ["AdaCrops"]
 
 
+@METHODS.register("adacrops")
 class AdaCrops(AdaPolicy):
     r"""Draws one box of a grid for each input, by a policy that learns as AdaAug's does.
 

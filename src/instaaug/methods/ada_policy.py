@@ -13,7 +13,7 @@ from instaaug.augmentation import AugmentedBatch, HeldOutBatch, HeldOutLearner, 
 from instaaug.augmentation.settings import as_composition
 from instaaug.errors import ArgumentError
 from instaaug.functional.warp import PaddingMode
-from instaaug.methods.fixed import FixedAugmenter
+from instaaug.methods.simple import SimpleAugmenter
 from instaaug.networks.frozen_features import plain
 from instaaug.networks.penultimate import PenultimateFeatures
 from instaaug.shapes import Images, Rendered
@@ -41,7 +41,7 @@ class Candidates:
     magnitude: Float[Tensor, "m batch"] | None = None
 
 
-class AdaPolicy(FixedAugmenter, HeldOutLearner):
+class AdaPolicy(SimpleAugmenter, HeldOutLearner):
     r"""A linear map from the features of the classifier to a choice among candidates.
 
     With f the features of the model (what enters its last linear layer g) and p the policy, a

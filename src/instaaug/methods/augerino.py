@@ -1,8 +1,9 @@
-"""Augerino: one learned width per generator of the affine group, the same for every input."""
+"""Augerino: learned ranges of affine transforms or of colors, the same for every input."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from math import isfinite
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -18,10 +19,13 @@ from instaaug.augmentation.views import Select
 from instaaug.distributions import Joint, UniformBox
 from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.functional.warp import PaddingMode
+from instaaug.methods.registry import METHODS
 from instaaug.shapes import Images, Rendered, check_images
-from instaaug.transforms import Affine, Composition
+from instaaug.spaces import Interval
+from instaaug.transforms import Affine, Composition, Transform
+from instaaug.transforms.color import ColorTransform
 
-__all__ = ["Augerino", "LearnedRanges"]
+__all__ = ["Augerino", "AugerinoColor", "LearnedRanges"]
 
 CLOSED = -5.0  # a raw width of which softplus leaves 0.007
 WIDEST = 10.0  # the safe form pays nothing from here on
@@ -40,6 +44,9 @@ class LearnedRanges(Augmenter, ABC):
         weight: λ, of the bonus.
         padding_mode: What lies outside of the image.
     """
+
+    learns_from_training_loss = True
+    own_options = frozenset({"weight"})
 
     def __init__(
         self, transform: Composition, *, weight: float, padding_mode: PaddingMode
@@ -139,6 +146,7 @@ class LearnedRanges(Augmenter, ABC):
         return [f"{factor}.{column}" for factor, column in zip(factors, columns, strict=True)]
 
 
+@METHODS.register("augerino")
 class Augerino(LearnedRanges):
     r"""Learns how far every input may be moved, turned, scaled, stretched and sheared.
 
@@ -205,6 +213,27 @@ class Augerino(LearnedRanges):
         self.raw_widths = nn.Parameter(torch.tensor(raw))
         self.register_buffer("units", torch.tensor(UNITS), persistent=False)
 
+    @classmethod
+    @override
+    def build(
+        cls, context: Mapping[str, Any], options: Mapping[str, Any] | None = None
+    ) -> Augmenter:
+        """Augerino, or :class:`AugerinoColor` if the transforms in the context change colors."""
+        transforms = context.get("transforms", "auto")
+        if transforms == "auto":
+            return super().build(context, options)
+        parts = as_composition(transforms).transforms
+        if all(isinstance(part, Affine) for part in parts):
+            return super().build(context, options)
+        if all(isinstance(part, ColorTransform) for part in parts):
+            return AugerinoColor.build(context, options)
+        raise ArgumentError(
+            "`transforms` must be affine (or auto) or colors for augerino: got "
+            f"{', '.join(part.name for part in parts)}. For one learned range of other transforms "
+            'take instaaug with conditioning="none"; for rotations alone set `method.opened` to '
+            '"turn".'
+        )
+
     def widths(self) -> Float[Tensor, " 6"]:
         """b, of the weights of the six generators, with gradient."""
         return F.softplus(self.raw_widths)
@@ -228,3 +257,86 @@ def _is_open(opened: str, known: Sequence[str]) -> list[bool]:
         if name not in known:
             raise UnknownNameError("generator", name, ["all", *known])
     return [name in names for name in known]
+
+
+@METHODS.register("augerino_color")
+class AugerinoColor(LearnedRanges):
+    r"""Learns how far the colors of every input may change, in either direction.
+
+    Each parameter has two raw limits :math:`l`, which become shares :math:`s = 2\,\sigma(l) - 1`
+    of the way from doing nothing to an end of its range; θ is uniform between the two. A range
+    need neither be symmetric nor contain doing nothing. The objective is
+    :math:`\mathbb{E}[\ell] - \lambda \sum_p |s_p^{\text{high}} - s_p^{\text{low}}|`.
+
+    The source changes brightness and contrast, by formulas of its own; the InstaAug paper compares
+    itself with hue, saturation and value, which are the default here.
+    ``AugerinoColor(["contrast", "brightness"])`` does the former with this library's transforms.
+
+    Arguments:
+        transforms: Color transforms, or their names.
+        weight: λ.
+        start: Raw limits at the start, one below and one above zero; 2 stands for 76% of the way.
+        mean: Per-channel mean the images were normalized with; colors are changed without.
+        std: Per-channel standard deviation, likewise.
+        padding_mode: What lies outside of an image that is resized.
+        size: Side, or height and width, of what comes out; the input's own by default.
+
+    References:
+        | Learning Invariances in Neural Networks (Benton et al., 2020)
+        | https://arxiv.org/abs/2010.11882
+        | Instance-Specific Augmentation: Capturing Local Invariances (Miao et al., 2022)
+        | https://arxiv.org/abs/2206.00051
+
+    Example:
+        >>> aug = AugerinoColor(start=2.0)
+        >>> hue, saturation, value = aug.fixed_ranges()["hsv_jitter"]
+        >>> round(hue[1], 2), round(value[0], 2)  # 76% of half the circle; 1 - 76% of 1
+        (0.38, 0.24)
+    """
+
+    ranges: Tensor
+
+    def __init__(
+        self,
+        transforms: Transform | str | Sequence[Transform | str] = "hsv_jitter",
+        *,
+        weight: float = 0.1,
+        start: float = 2.0,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+        padding_mode: PaddingMode = "zeros",
+        size: int | tuple[int, int] | None = None,
+    ) -> None:
+        transform = as_composition(transforms, mean=mean, std=std, size=size)
+        for part in transform.transforms:
+            if not isinstance(part, ColorTransform):
+                raise ArgumentError(
+                    "`transforms` must change colors, pixel by pixel: got "
+                    f"{part.name!r}. Augerino learns the affine ones."
+                )
+        super().__init__(transform, weight=weight, padding_mode=padding_mode)
+        if not (isfinite(start) and start > 0):
+            raise ArgumentError(f"`start` must be a number above 0: got {start}. 2 is usual.")
+        spaces = transform.spaces.values()
+        parameters = [p for s in spaces if isinstance(s, Interval) for p in s.parameters]
+        rows = [(p.low, p.identity, p.high) for p in parameters]
+        self.register_buffer("ranges", torch.tensor(rows), persistent=False)
+        self.raw_low = nn.Parameter(torch.full((len(rows),), -start))
+        self.raw_high = nn.Parameter(torch.full((len(rows),), start))
+
+    def shares(self) -> Float[Tensor, "d 2"]:
+        """s, of the two limits of every parameter, in (-1, 1), with gradient."""
+        return 2 * torch.stack([self.raw_low, self.raw_high], dim=-1).sigmoid() - 1
+
+    @override
+    def ends(self) -> Float[Tensor, "d 2"]:
+        shares = self.shares()
+        low, identity, high = self.ranges.unsqueeze(-1).unbind(1)
+        limits = identity + shares * torch.where(shares < 0, identity - low, high - identity)
+        return torch.stack([limits.amin(dim=-1), limits.amax(dim=-1)], dim=-1)
+
+    @override
+    def bonus(self) -> Float[Tensor, ""]:
+        """The sum of all widths, as shares."""
+        low, high = self.shares().unbind(-1)
+        return (high - low).abs().sum()

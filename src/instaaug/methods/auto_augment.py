@@ -12,6 +12,7 @@ from instaaug.errors import UnknownNameError
 from instaaug.functional.warp import PaddingMode
 from instaaug.methods.drawn_operations import NARROW, DrawnOperations
 from instaaug.methods.operations import Interpolation, number_of
+from instaaug.methods.registry import METHODS
 from instaaug.shapes import Images
 
 __all__ = ["POLICIES", "AutoAugment", "Policy"]
@@ -79,6 +80,7 @@ POLICIES: Mapping[str, tuple[tuple[Step, Step], ...]] = {
 """The 25 sub-policies of each: two steps of (operation, probability, bin of ten)."""
 
 
+@METHODS.register("autoaugment")
 class AutoAugment(DrawnOperations):
     """Draws one of 25 sub-policies per input; each of its two steps happens with a probability.
 

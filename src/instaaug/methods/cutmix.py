@@ -7,11 +7,13 @@ from typing_extensions import override
 
 from instaaug.errors import ArgumentError
 from instaaug.methods.mixing import MixingAugmenter, draw_beta
+from instaaug.methods.registry import METHODS
 from instaaug.shapes import Images, Rows, Scalars
 
 __all__ = ["CutMix"]
 
 
+@METHODS.register("cutmix")
 class CutMix(MixingAugmenter):
     r"""Replaces a box of every input by that of another input, and mixes losses by area.
 

@@ -13,7 +13,6 @@ from typing_extensions import override
 from instaaug.augmentation.settings import as_composition
 from instaaug.errors import ArgumentError
 from instaaug.functional.warp import PaddingMode
-from instaaug.methods.fixed import FixedAugmenter
 from instaaug.methods.operations import (
     HOLE_PLACES,
     OPERATIONS,
@@ -22,6 +21,7 @@ from instaaug.methods.operations import (
     Operations,
     number_of,
 )
+from instaaug.methods.simple import SimpleAugmenter
 from instaaug.shapes import Images, Rendered
 
 __all__ = [
@@ -118,7 +118,7 @@ def with_hole_places(
     return torch.where(operation == number_of("cutout"), value + place, value)
 
 
-class DrawnOperations(FixedAugmenter, ABC):
+class DrawnOperations(SimpleAugmenter, ABC):
     """Draws operations and magnitudes for every input and every sample, and applies them.
 
     Where torchvision draws once per call, and so for a whole batch, every input has a draw of its

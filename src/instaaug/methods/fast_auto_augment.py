@@ -12,9 +12,10 @@ from instaaug.augmentation.settings import as_composition
 from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.functional.warp import PaddingMode
 from instaaug.methods.drawn_operations import with_hole_places
-from instaaug.methods.fixed import FixedAugmenter
 from instaaug.methods.operation_levels import LEVELS, values_at
 from instaaug.methods.operations import OPERATIONS, Interpolation, Operations, number_of
+from instaaug.methods.registry import METHODS
+from instaaug.methods.simple import SimpleAugmenter
 from instaaug.shapes import Images, Rendered
 
 __all__ = ["FastAutoAugment", "Step", "SubPolicy", "read_policy"]
@@ -70,7 +71,8 @@ def read_policy(values: Any) -> tuple[SubPolicy, ...]:
     return tuple(tuple(Step(*step) for step in one) for one in steps)
 
 
-class FastAutoAugment(FixedAugmenter):
+@METHODS.register("fast_autoaugment")
+class FastAutoAugment(SimpleAugmenter):
     """Draws one of its sub-policies per input; each of its steps happens with a probability.
 
     A new one does nothing. :func:`~instaaug.methods.policy_search.search_policy` finds a policy
@@ -110,6 +112,9 @@ class FastAutoAugment(FixedAugmenter):
         FastAutoAugment(1 sub-policy of 2 steps, room for 10)
     """
 
+    tasks = frozenset({"classification"})
+    needs_labels = True
+    needs_search = True
     averages_views = False
     operation: Tensor
     probability: Tensor

@@ -11,7 +11,7 @@ from typing_extensions import override
 from instaaug.augmentation.settings import as_composition
 from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.functional.warp import PaddingMode
-from instaaug.methods.fixed import FixedAugmenter
+from instaaug.methods.simple import SimpleAugmenter
 from instaaug.parameterizations import CropGrid
 from instaaug.shapes import Images, Rendered
 from instaaug.transforms import Crop, Flip
@@ -27,7 +27,7 @@ WHOLE = (0.0, 0.0, 2.0, 2.0)
 Box = Sequence[float]
 
 
-class FixedViews(FixedAugmenter):
+class FixedViews(SimpleAugmenter):
     """A list of boxes, each mirrored or not, in a fixed order and the same for every input.
 
     ``draw(x, n, select="top")`` gives the first n, and starts again at the first beyond the last.

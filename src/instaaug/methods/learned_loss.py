@@ -14,9 +14,9 @@ from instaaug.augmentation.at_test_time import Merge
 from instaaug.augmentation.settings import as_composition
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.functional.warp import PaddingMode
-from instaaug.methods.fixed import FixedAugmenter
 from instaaug.methods.loss_predictor import LossPredictor, RankTraining, shrunk
 from instaaug.methods.operations import Operations, number_of
+from instaaug.methods.simple import SimpleAugmenter
 from instaaug.shapes import Images, Maps, Rendered, Rows, check_finite, check_images
 
 __all__ = ["CANDIDATES", "LearnedLoss"]
@@ -41,7 +41,7 @@ MIRROR = (0, 2, 1, *range(3, len(CANDIDATES)))
 """What a candidate is in the mirror: the two rotations change places."""
 
 
-class LearnedLoss(FixedAugmenter):
+class LearnedLoss(SimpleAugmenter):
     r"""Shows the model the candidates on which its loss is predicted to be smallest.
 
     A predictor reads the input once and scores twelve candidates: the input itself, turned by

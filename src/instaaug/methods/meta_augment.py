@@ -16,6 +16,7 @@ from instaaug.methods.drawn_operations import NARROW, RAND_OPERATIONS, DrawnOper
 from instaaug.methods.look_ahead import look_ahead_loss
 from instaaug.methods.meta_policy import PairSampler, WeightNetwork
 from instaaug.methods.operations import OPERATIONS, Interpolation, number_of
+from instaaug.methods.registry import METHODS
 from instaaug.networks.penultimate import PenultimateFeatures
 from instaaug.shapes import Images
 
@@ -38,6 +39,7 @@ class SeenBatch(AugmentedBatch):
     features: Tensor | None = None
 
 
+@METHODS.register("metaaugment")
 class MetaAugment(DrawnOperations, HeldOutLearner):
     r"""Draws pairs of 14 operations, and lets the model learn more from those that help.
 

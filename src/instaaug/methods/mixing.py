@@ -10,8 +10,9 @@ from torch import Generator, Tensor
 from typing_extensions import override
 
 from instaaug.augmentation import AugmentedBatch
+from instaaug.augmentation.augmenter import TASKS
 from instaaug.errors import ArgumentError
-from instaaug.methods.fixed import FixedAugmenter
+from instaaug.methods.simple import SimpleAugmenter
 from instaaug.shapes import Images, Rendered, Rows, Scalars
 
 __all__ = ["MixingAugmenter", "draw_beta"]
@@ -19,7 +20,7 @@ __all__ = ["MixingAugmenter", "draw_beta"]
 SMALLEST, LARGEST = 1e-6, 1e6  # beyond them λ is 0, 1 or 1/2 but for rounding
 
 
-class MixingAugmenter(FixedAugmenter):
+class MixingAugmenter(SimpleAugmenter):
     r"""Mixes every input with a partner, drawn as a random permutation of the batch.
 
     Of a mixture that is to the share λ the input's own, the loss is mixed likewise
@@ -34,6 +35,8 @@ class MixingAugmenter(FixedAugmenter):
         alpha: α of the law of λ, Beta(α, α).
     """
 
+    tasks = TASKS - {"contrastive"}
+    needs_labels = True
     averages_views = False
 
     def __init__(self, alpha: float) -> None:

@@ -6,11 +6,13 @@ from torch import Generator, Tensor
 from typing_extensions import override
 
 from instaaug.methods.mixing import MixingAugmenter, draw_beta
+from instaaug.methods.registry import METHODS
 from instaaug.shapes import Images, Rows, Scalars
 
 __all__ = ["MixUp"]
 
 
+@METHODS.register("mixup")
 class MixUp(MixingAugmenter):
     r"""Blends every input and its loss with those of another input of the batch.
 

@@ -4,13 +4,15 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 from typing_extensions import override
 
-from instaaug.methods.fixed import FixedAugmenter
+from instaaug.methods.registry import METHODS
+from instaaug.methods.simple import SimpleAugmenter
 from instaaug.shapes import Images, Rendered
 
 __all__ = ["NoAugmentation"]
 
 
-class NoAugmentation(FixedAugmenter):
+@METHODS.register("none")
+class NoAugmentation(SimpleAugmenter):
     """Leaves every input as it is.
 
     Example:

@@ -11,11 +11,13 @@ from instaaug.errors import ArgumentError
 from instaaug.functional.warp import PaddingMode
 from instaaug.methods.drawn_operations import NARROW, RAND_OPERATIONS, DrawnOperations
 from instaaug.methods.operations import Interpolation, number_of
+from instaaug.methods.registry import METHODS
 from instaaug.shapes import Images
 
 __all__ = ["RandAugment"]
 
 
+@METHODS.register("randaugment")
 class RandAugment(DrawnOperations):
     """Draws N of 14 operations per input, with replacement, all at magnitude M.
 

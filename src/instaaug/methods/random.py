@@ -11,7 +11,8 @@ from instaaug.augmentation.settings import as_composition
 from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.functional.constants import constant
 from instaaug.functional.warp import PaddingMode
-from instaaug.methods.fixed import FixedAugmenter
+from instaaug.methods.registry import METHODS
+from instaaug.methods.simple import SimpleAugmenter
 from instaaug.shapes import Images, Rendered
 from instaaug.spaces import Boxes, Choices, Interval, Parameter, Space
 from instaaug.transforms import Transform
@@ -19,7 +20,8 @@ from instaaug.transforms import Transform
 __all__ = ["RandomAugmentation"]
 
 
-class RandomAugmentation(FixedAugmenter):
+@METHODS.register("random")
+class RandomAugmentation(SimpleAugmenter):
     r"""Draws every parameter uniformly from a hand-set share of its range.
 
     A parameter with range [a, b] and identity e is drawn from

@@ -12,7 +12,8 @@ from instaaug.augmentation.settings import as_composition
 from instaaug.errors import ArgumentError
 from instaaug.functional.constants import constant
 from instaaug.functional.warp import PaddingMode
-from instaaug.methods.fixed import FixedAugmenter
+from instaaug.methods.registry import METHODS
+from instaaug.methods.simple import SimpleAugmenter
 from instaaug.shapes import Images, Rendered
 from instaaug.transforms import Crop
 
@@ -22,7 +23,8 @@ N_ATTEMPTS = 10
 WIDEST = 1000.0
 
 
-class RandomResizedCrop(FixedAugmenter):
+@METHODS.register("random_resized_crop")
+class RandomResizedCrop(SimpleAugmenter):
     r"""Crops boxes whose area is uniform and whose shape is log-uniform.
 
     The law is torchvision's: the share a of the area is drawn from U(``smallest``, ``largest``),

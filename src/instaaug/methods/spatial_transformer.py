@@ -14,7 +14,8 @@ from instaaug.augmentation.settings import as_composition
 from instaaug.errors import ArgumentError
 from instaaug.functional.affine import from_entries
 from instaaug.functional.warp import PaddingMode
-from instaaug.methods.fixed import FixedAugmenter
+from instaaug.methods.registry import METHODS
+from instaaug.methods.simple import SimpleAugmenter
 from instaaug.networks import feature_channels, make_network
 from instaaug.parameterizations import PooledHead
 from instaaug.shapes import Images, Matrices, Rendered, Rows, at_least_float32, check_images
@@ -56,7 +57,8 @@ class AffineEntries(GeometricTransform):
         return from_entries(*theta.unbind(-1), 0.0, 0.0, 1.0)
 
 
-class SpatialTransformer(FixedAugmenter):
+@METHODS.register("spatial_transformer")
+class SpatialTransformer(SimpleAugmenter):
     r"""Warps every input by the affine map that a localization network finds for it.
 
     The network is trained by the loss of the task alone, whose gradient reaches it through the
@@ -93,6 +95,8 @@ class SpatialTransformer(FixedAugmenter):
         True
     """
 
+    learns_from_training_loss = True
+    own_options = frozenset({"network", "width"})
     averages_views = False
 
     def __init__(

@@ -10,11 +10,13 @@ from typing_extensions import override
 from instaaug.functional.warp import PaddingMode
 from instaaug.methods.drawn_operations import RAND_OPERATIONS, WIDE, DrawnOperations
 from instaaug.methods.operations import Interpolation, number_of
+from instaaug.methods.registry import METHODS
 from instaaug.shapes import Images
 
 __all__ = ["TrivialAugment"]
 
 
+@METHODS.register("trivialaugment")
 class TrivialAugment(DrawnOperations):
     """Draws one of 14 operations per input, at a magnitude drawn from its bins.
 

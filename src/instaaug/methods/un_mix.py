@@ -13,11 +13,13 @@ from instaaug.methods.cutmix import CutMix
 from instaaug.methods.host_random import on_host
 from instaaug.methods.mixup import MixUp
 from instaaug.methods.random_resized_crop import RandomResizedCrop
+from instaaug.methods.registry import METHODS
 from instaaug.shapes import Images, check_images
 
 __all__ = ["UnMix"]
 
 
+@METHODS.register("unmix")
 class UnMix(RandomResizedCrop):
     r"""Random resized crops, of which a contrastive task also sees mixtures.
 
@@ -56,6 +58,8 @@ class UnMix(RandomResizedCrop):
         >>> (mixed[0] == 1 - share).all(), (mixed[1] == share).all()
         (tensor(True), tensor(True))
     """
+
+    tasks = frozenset({"contrastive"})
 
     def __init__(
         self,

@@ -10,7 +10,8 @@ from typing_extensions import override
 
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.functional.unit_range import UnitRange
-from instaaug.methods.fixed import FixedAugmenter
+from instaaug.methods.registry import METHODS
+from instaaug.methods.simple import SimpleAugmenter
 from instaaug.networks.viewmaker_network import ViewmakerNetwork
 from instaaug.shapes import Images, Rendered, at_least_float32, check_images
 
@@ -21,7 +22,8 @@ SMALLEST_SIDE = 8
 LARGEST_EPS = 1.0
 
 
-class Viewmaker(FixedAugmenter):
+@METHODS.register("viewmaker")
+class Viewmaker(SimpleAugmenter):
     r"""Adds to every image what a network g makes of it and of noise, to maximize the loss.
 
     .. math:: \tilde x = \mathrm{clip}(x + \delta,\, 0,\, 1), \qquad
@@ -54,6 +56,9 @@ class Viewmaker(FixedAugmenter):
         >>> (views - x[:1]).abs().mean(dim=(1, 2, 3))
         tensor([0.0500, 0.0500, 0.0500, 0.0500, 0.0500, 0.0500, 0.0500, 0.0500])
     """
+
+    learns_from_training_loss = True
+    own_options = frozenset({"width"})
 
     def __init__(
         self,

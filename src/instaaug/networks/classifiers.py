@@ -1,11 +1,8 @@
 """Models by name, from a package, or the user's own."""
 
 import importlib
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from inspect import Parameter, signature
-from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
@@ -14,7 +11,7 @@ from torch import nn
 from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.networks.preact import PreActResNet18
 from instaaug.networks.small_cnn import SmallCNN
-from instaaug.registry import Registry
+from instaaug.registry import Registry, import_object, working_folder
 
 __all__ = ["MODELS", "make_model", "pretrained_maker"]
 
@@ -76,7 +73,7 @@ def make_model(
     if origin == "timm":
         return _from_timm(rest, num_classes=n_outputs, in_chans=in_channels)
     if origin:
-        return _made(_function(origin, rest), name, n_outputs)
+        return _made(import_object(origin, rest, argument="model"), name, n_outputs)
     if name not in MODELS:
         raise UnknownNameError("model", name, [*MODELS, "timm:NAME", "module:function"])
     if not width > 0:
@@ -110,7 +107,7 @@ def pretrained_maker(name: str) -> Callable[[int], nn.Module]:
             "`model` must be a module:function that returns a trained model, timm:NAME, or the "
             f"folder of a finished `instaaug train`: got {name!r}, and there is no such folder."
         )
-    function = _function(origin, rest)
+    function = import_object(origin, rest, argument="model")
     alone = _needs_nothing(function)
 
     def make(n_outputs: int) -> nn.Module:
@@ -137,22 +134,6 @@ def _from_timm(name: str, **settings: Any) -> nn.Module:
     return _checked(model, f"timm:{name}")
 
 
-def _function(module: str, function: str) -> Any:
-    given = f"{module}:{function}"
-    try:
-        with _working_folder():
-            return getattr(importlib.import_module(module), function)
-    except (ImportError, TypeError) as error:  # a TypeError if it begins with a dot
-        raise ArgumentError(
-            f"`model` {given!r} must name a module that Python can import: {error}. Run from its "
-            "folder, or put that into PYTHONPATH."
-        ) from error
-    except AttributeError:
-        raise ArgumentError(
-            f"`model` {given!r} must name a function: the module {module!r} has no {function!r}."
-        ) from None
-
-
 def _needs_nothing(function: Any) -> bool:
     """Whether it can be called without an argument."""
     several = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
@@ -166,23 +147,12 @@ def _needs_nothing(function: Any) -> bool:
 def _made(make: Any, given: str, *arguments: int) -> nn.Module:
     """What the function returns for the number of outputs, or for nothing."""
     try:
-        with _working_folder():
+        with working_folder():
             model = make(*arguments)
     except TypeError as error:
         how = "one argument, the number of outputs" if arguments else "no argument"
         raise ArgumentError(f"`model` {given!r} is called with {how}: {error}.") from error
     return _checked(model, given)
-
-
-@contextmanager
-def _working_folder() -> Iterator[None]:
-    """Find modules in the working folder too, after all others: a command does not by itself."""
-    before = list(sys.path)
-    sys.path.append(str(Path.cwd()))
-    try:
-        yield
-    finally:
-        sys.path[:] = before
 
 
 def _checked(model: object, given: str) -> nn.Module:

@@ -1,4 +1,4 @@
-"""What augmenters share that add nothing of their own to the mean loss."""
+"""The base of methods that minimize the mean loss."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -11,11 +11,15 @@ from instaaug.augmentation import AugmentedBatch, Augmenter
 from instaaug.augmentation.checks import check_call, checked_losses
 from instaaug.shapes import Images, check_images
 
-__all__ = ["FixedAugmenter"]
+__all__ = ["SimpleAugmenter"]
 
 
-class FixedAugmenter(Augmenter):
-    """Draws θ, renders it, and minimizes the mean loss; whoever learns, learns by that alone."""
+class SimpleAugmenter(Augmenter):
+    """Draws θ, renders it, and minimizes the mean loss.
+
+    A subclass gives :meth:`draw_theta` and :meth:`render`. If it has parameters, the mean loss is
+    all they learn from.
+    """
 
     @abstractmethod
     def draw_theta(
