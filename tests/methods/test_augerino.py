@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from instaaug.methods.augerino_color import AugerinoColor
 from safetensors.torch import load_file, save_file
 from scipy.linalg import expm
 from torch import Tensor, nn
@@ -17,7 +16,7 @@ from instaaug.augmentation.observed import observe
 from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.functional.affine import from_entries, to_physical_frame
 from instaaug.functional.warp import warp
-from instaaug.methods.augerino import Augerino, LearnedRanges
+from instaaug.methods.augerino import Augerino, AugerinoColor, LearnedRanges
 from tests.support.goodness_of_fit import ERROR_PROBABILITY, uniform_p
 from tests.support.images import largest_difference, random_images, smooth_images
 from tests.support.learned_ranges import seeded, softplus, trained
