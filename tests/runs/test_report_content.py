@@ -15,9 +15,9 @@ from instaaug.runs.report_column import Column
 from instaaug.runs.report_content import MOST_BYTES, page_content
 from instaaug.runs.subjects import Subject, find_subject
 from instaaug.runs.training import train
-from instaaug.frozen.paired import mcnemar_p_value
 from instaaug.report.page.build import page_html
 from instaaug.report.records.run_record import read_record
+from instaaug.statistics import mcnemar_p_value
 from tests.support.picture_folders import plain_folder
 
 CONFIG = TrainConfig(

@@ -26,8 +26,8 @@ from instaaug.runs.frozen_scores import (
     score,
 )
 from instaaug.frozen import fit_temperature
-from instaaug.frozen.paired import paired_difference
 from instaaug.report.theme import MissingPlottingError, save_figure
+from instaaug.statistics import mcnemar_test
 
 __all__ = ["Comparison", "EarlyStop", "evaluate_frozen", "own_splits"]
 
@@ -251,7 +251,7 @@ def _loaded(
 def _compared(row: MethodScore, others: Sequence[MethodScore]) -> Comparison:
     rivals = [other for other in others if other.views <= row.views]
     best = max(rivals, key=lambda other: other.numbers["accuracy"])
-    found = paired_difference(row.right, best.right)
+    found = mcnemar_test(row.right, best.right)
     return Comparison(
         name=row.name,
         views=row.views,

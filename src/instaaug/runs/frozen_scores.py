@@ -16,11 +16,11 @@ from instaaug.distributions import Joint
 from instaaug.runs.frozen_model import FrozenModel
 from instaaug.frozen import Pictures, ViewTable
 from instaaug.frozen.calibration import calibration_table
-from instaaug.frozen.paired import accuracy_interval
 from instaaug.frozen.table import can_tabulate, other_choices
 from instaaug.networks import FrozenFeatures
 from instaaug.networks.model_input import suited_to
 from instaaug.shapes import Images
+from instaaug.statistics import wilson_interval
 
 __all__ = [
     "Logits",
@@ -78,7 +78,7 @@ def score(
         (tensor([ True, False]), 0.5)
     """
     right = logits.argmax(dim=1) == targets
-    low, high = accuracy_interval(int(right.sum()), len(right))
+    low, high = wilson_interval(int(right.sum()), len(right))
     table = calibration_table(logits, targets, temperature or 1.0)
     numbers = {"accuracy": float(right.double().mean()), "low": low, "high": high}
     numbers |= table["before"]

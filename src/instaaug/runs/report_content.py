@@ -10,7 +10,6 @@ from instaaug import __version__
 from instaaug.augmentation import InstaAug
 from instaaug.data import LabeledImages
 from instaaug.runs.report_column import Column
-from instaaug.frozen.paired import paired_difference
 from instaaug.report.page.content import Input, PageContent, Run
 from instaaug.report.page.diagnosis import diagnose
 from instaaug.report.page.pictures import TINY, data_uris, fitting_encoding, side_by_side
@@ -26,6 +25,7 @@ from instaaug.report.page.summary import (
 )
 from instaaug.report.records.record_files import read_json
 from instaaug.report.records.run_record import RunRecord, accuracy_of
+from instaaug.statistics import mcnemar_test
 
 __all__ = ["page_content"]
 
@@ -130,7 +130,7 @@ def _add_paired_tests(runs: Sequence[Run], columns: Sequence[Column]) -> None:
         main = [row for row in run["results"] if row["is_main"] and not row["note"]]
         if i == best or not main:
             continue
-        found = paired_difference(right[i], right[best])
+        found = mcnemar_test(right[i], right[best])
         main[0]["note"] = (
             f"of the {found.n:,} inputs here, {found.only_first} are right only with this run, "
             f"{found.only_second} only with {runs[best]['name']}; p = {found.p_value:.2g}"

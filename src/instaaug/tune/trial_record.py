@@ -9,7 +9,7 @@ from statistics import fmean
 from sys import float_info
 from typing import Any, Literal
 
-from instaaug.frozen.paired import accuracy_interval
+from instaaug.statistics import wilson_interval
 
 __all__ = ["State", "TrialRecord", "is_rung", "parsed_trials"]
 
@@ -62,7 +62,7 @@ class TrialRecord:
         """
         n, mean = len(self.scores), fmean(self.scores)
         if set(self.scores) in ({0.0}, {1.0}):
-            low, high = accuracy_interval(round(n * mean), n, confidence=ONE_SIGMA)
+            low, high = wilson_interval(round(n * mean), n, confidence=ONE_SIGMA)
             return (high - low) / 2
         return sqrt(fmean((score - mean) ** 2 for score in self.scores) / n)
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
-from statistics import NormalDist, fmean
+from statistics import fmean
 
-from instaaug.frozen.paired import paired_difference
 from instaaug.runs.config import Task
+from instaaug.statistics import paired_p_value
 from instaaug.tune.trial_record import TrialRecord
 
 __all__ = ["LEVEL", "Verdict", "in_words", "judge"]
@@ -53,7 +52,7 @@ class Verdict:
         """
         if self.default is None or self.is_default:
             return None
-        single = _paired_p_value(self.best.scores, self.default.scores)
+        single = paired_p_value(self.best.scores, self.default.scores)
         return min(1.0, single * max(self.n_tried, 1))
 
     @property
@@ -112,12 +111,3 @@ def judge(records: Sequence[TrialRecord]) -> Verdict | None:
     default = next((record for record in complete if record.number == 0), None)
     tried = [r for r in records if r.number > 0 and r.state in ("complete", "pruned")]
     return Verdict(best, default, len(tried))
-
-
-def _paired_p_value(first: Sequence[float], second: Sequence[float]) -> float:
-    if set(first) | set(second) <= {0.0, 1.0}:
-        return paired_difference([s == 1 for s in first], [s == 1 for s in second]).p_value
-    differences = [a - b for a, b in zip(first, second, strict=True)]
-    mean = fmean(differences)
-    spread = sqrt(fmean((d - mean) ** 2 for d in differences) / len(differences))
-    return 2 * NormalDist().cdf(-abs(mean) / spread) if spread else 1.0

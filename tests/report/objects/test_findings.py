@@ -175,3 +175,13 @@ def test_findings_are_plain_data(generator: Generator) -> None:
     found = find_objects(blind(3, generator), BOXES, objects(3, generator))
     assert isinstance(found, Findings)
     assert not any(values.requires_grad for _, values in found.expected["learned"].items())
+
+
+def test_images_are_tested_as_images_and_not_as_seeds() -> None:
+    """The same gain on every image is evidence; the test of seeds had no p-value for it."""
+    halves = torch.tensor([[-0.5, 0.0, 1.0, 2.0], [0.5, 0.0, 1.0, 2.0]])
+    gain = find_objects(torch.eye(2).repeat(3, 1), halves, halves.repeat(3, 1)).gain(
+        "iou", "average"
+    )
+    assert (gain.n, gain.mean, gain.interval) == (6, 0.5, (0.5, 0.5))
+    assert gain.p_value == 2 / 2**6  # six images, all in favor

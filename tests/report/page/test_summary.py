@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from instaaug.frozen.paired import accuracy_interval
 from instaaug.report.page.summary import (
     differing_settings,
     facts_of,
@@ -15,6 +14,7 @@ from instaaug.report.page.summary import (
     short_names,
 )
 from instaaug.report.records.run_record import RunRecord
+from instaaug.statistics import wilson_interval
 
 CONFIG = {"data": "photos/pets", "method": "instaaug", "conditioning": "input", "seed": 3,
           "transforms": "crop", "width": 0.25, "epochs": 1200}  # fmt: skip
@@ -38,7 +38,7 @@ def test_rows_have_intervals_and_the_views_count() -> None:
     image, views = result_rows(trained(plain=PLAIN, augmented=AUGMENTED))
     assert (image["name"], views["name"]) == ("the image", "20 views")
     assert (image["is_main"], views["is_main"]) == (False, True)
-    assert (views["low"], views["high"]) == accuracy_interval(30, 40)
+    assert (views["low"], views["high"]) == wilson_interval(30, 40)
 
 
 def test_without_views_the_image_counts() -> None:

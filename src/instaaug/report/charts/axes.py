@@ -6,8 +6,8 @@ from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Literal
 
 from instaaug.report.charts.end_labels import NamedLine
-from instaaug.report.charts.over_seeds import mean_and_error
 from instaaug.report.theme import INK, MUTED
+from instaaug.statistics import mean_and_standard_error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,7 +59,7 @@ def draw_levels(axes: "Axes", levels: Sequence[Level]) -> list[NamedLine]:
     """
     named = []
     for level in levels:
-        mean, error = mean_and_error(level.scores)
+        mean, error = mean_and_standard_error(level.scores)
         if error:
             axes.axhspan(mean - error, mean + error, color=level.color, alpha=0.15, lw=0, zorder=1)
         axes.axhline(mean, color=level.color, ls=level.dashes, lw=1.5, zorder=2)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from instaaug.errors import ArgumentError
 from instaaug.report.charts.axes import Level, draw_levels, quiet, seeds_in_words, width_beside
 from instaaug.report.charts.end_labels import NamedLine, write_names
-from instaaug.report.charts.over_seeds import checked_percents, mean_and_error
+from instaaug.report.charts.over_seeds import checked_percents
 from instaaug.report.theme import BLUE, INK, figure
+from instaaug.statistics import mean_and_standard_error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,12 +50,12 @@ class BandBar:
     @property
     def mean(self) -> float:
         """Over the seeds."""
-        return mean_and_error([float(score) for score in self.scores])[0]
+        return mean_and_standard_error([float(score) for score in self.scores])[0]
 
     @property
     def error(self) -> float:
         """The standard error of the mean."""
-        return mean_and_error([float(score) for score in self.scores])[1]
+        return mean_and_standard_error([float(score) for score in self.scores])[1]
 
 
 def draw_band_sweep(

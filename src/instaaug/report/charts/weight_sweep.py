@@ -16,8 +16,9 @@ from instaaug.report.charts.axes import (
     set_log_ticks,
 )
 from instaaug.report.charts.end_labels import NamedLine, write_names
-from instaaug.report.charts.over_seeds import checked_percents, mean_and_error
+from instaaug.report.charts.over_seeds import checked_percents
 from instaaug.report.theme import BLUE, INK, MUTED, RED, figure
+from instaaug.statistics import mean_and_standard_error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -114,7 +115,9 @@ def _places(weights: Sequence[float]) -> list[float]:
 def _draw_points(
     axes: "Axes", points: Sequence[WeightPoint], places: Sequence[float]
 ) -> NamedLine:
-    means, errors = zip(*(mean_and_error(list(map(float, p.scores))) for p in points), strict=True)
+    means, errors = zip(
+        *(mean_and_standard_error(list(map(float, p.scores))) for p in points), strict=True
+    )
     start = 1 if points[0].weight == 0 and len(points) > 1 else 0
     axes.plot(places[start:], means[start:], color=BLUE, lw=2, zorder=3)
     for place, mean, error, point in zip(places, means, errors, points, strict=True):

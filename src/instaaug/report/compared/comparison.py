@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.report.compared.method_scores import MethodScores
-from instaaug.report.compared.paired import SeedDifference, holm_p_values, seed_difference
+from instaaug.report.compared.paired import SeedDifference, seed_difference
+from instaaug.statistics import holm_p_values
 
 __all__ = ["ComparedMethod", "Comparison", "compare_scores"]
 

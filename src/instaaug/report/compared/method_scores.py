@@ -6,8 +6,8 @@ from math import isfinite
 from statistics import fmean
 
 from instaaug.errors import ArgumentError
-from instaaug.report.charts.over_seeds import mean_and_error
 from instaaug.report.compared.words import one_line
+from instaaug.statistics import mean_and_standard_error
 
 __all__ = ["MethodScores"]
 
@@ -97,7 +97,7 @@ class MethodScores:
     def error(self) -> float | None:
         """The standard error of the mean, if there are two scores."""
         scores = [float(score) for score in self.scores.values()]
-        return mean_and_error(scores)[1] if len(scores) > 1 else None
+        return mean_and_standard_error(scores)[1] if len(scores) > 1 else None
 
     @property
     def one_view(self) -> Mapping[int, Number]:

@@ -1,8 +1,8 @@
 """What a reader must know to read the table: sentences to stand below it."""
 
 from instaaug.report.compared.comparison import Comparison
-from instaaug.report.compared.paired import CONFIDENCE
 from instaaug.report.compared.words import one_line
+from instaaug.statistics import CONFIDENCE
 
 __all__ = ["notes_on"]
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from instaaug.report.charts.axes import GRAY, quiet
-from instaaug.report.charts.over_seeds import mean_and_error
 from instaaug.report.objects.findings import COMPARED, PLACES, Findings
 from instaaug.report.objects.overlap import MEASURES
 from instaaug.report.objects.words import correlation_words, gain_words, number
 from instaaug.report.theme import BLUE, INK, RED, figure
+from instaaug.statistics import mean_and_standard_error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,7 +77,7 @@ def binned_means(x: Tensor, y: Tensor, n_bins: int) -> list[tuple[float, float, 
     n_bins = max(1, min(n_bins, len(x) // FEWEST_IN_BIN))
     order = x.argsort(stable=True)
     groups = zip(x[order].tensor_split(n_bins), y[order].tensor_split(n_bins), strict=True)
-    return [(float(a.mean()), *mean_and_error(b.tolist())) for a, b in groups]
+    return [(float(a.mean()), *mean_and_standard_error(b.tolist())) for a, b in groups]
 
 
 def _draw_sizes(axes: "Axes", found: Findings) -> None:
@@ -111,9 +111,8 @@ def _draw_overlaps(axes: "Axes", found: Findings, measure: str) -> None:
     ends = list(means.values())
     for y, place in enumerate(SHOWN):
         color = RED if place == "learned" else GRAY
-        interval = gains[place].interval if place in gains else None
-        if interval is not None:
-            low, high = (means["learned"] - end for end in interval)
+        if place in gains:
+            low, high = (means["learned"] - end for end in gains[place].interval)
             axes.plot([low, high], [y, y], color=color, lw=2.4, solid_capstyle="butt", zorder=3)
             ends += [low, high]
         axes.scatter(

@@ -9,8 +9,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from instaaug.errors import ArgumentError, ShapeError
-from instaaug.report.compared.paired import SeedDifference, seed_difference
-from instaaug.report.objects.correlation import RankCorrelation, rank_correlation
 from instaaug.report.objects.overlap import MEASURES, Overlaps, overlaps, overlaps_anywhere
 from instaaug.report.objects.places import (
     average_places,
@@ -20,6 +18,7 @@ from instaaug.report.objects.places import (
     uniform_places,
 )
 from instaaug.report.pictures.crop_sizes import box_sides
+from instaaug.statistics import PairedTTest, RankCorrelation, paired_t_test, spearman
 
 __all__ = ["COMPARED", "PLACES", "Findings", "find_objects"]
 
@@ -36,11 +35,9 @@ COMPARED = ("average", "grid", "anywhere")
 """Places that learned ones are tested against; the best are better by definition."""
 
 FEWEST = 3
-LEAST_P = 1e-15  # below, the p-value of Student's test is not known
 INTERVALS = (
-    "95 %: Student's for paired differences over images, with the p-value of the paired t-test "
-    "(1e-15 stands for all below); the percentiles of the bootstrap (2000 resamples of images) "
-    "for Spearman's correlation."
+    "95 %: Student's for paired differences over images, with the p-value of the paired t-test; "
+    "the percentiles of the bootstrap (2000 resamples of images) for Spearman's correlation."
 )
 ROUNDING = 1e-3  # by which probabilities may miss the sum of 1
 
@@ -68,17 +65,15 @@ class Findings:
         """A measure of crops at these places, over all images."""
         return float(self._values(measure, place).mean())
 
-    def gain(self, measure: str, place: str) -> SeedDifference:
-        """What learned places have more than these: a paired t-test over images."""
-        first, second = (
-            dict(enumerate(self._values(measure, p).tolist())) for p in ("learned", place)
-        )
-        return seed_difference(first, second)
+    def gain(self, measure: str, place: str) -> PairedTTest:
+        """How much larger the measure is at learned places: a paired t-test over images."""
+        learned, other = (self._values(measure, p).tolist() for p in ("learned", place))
+        return paired_t_test(learned, other)
 
     @cached_property
     def size_correlation(self) -> RankCorrelation:
         """Whether larger objects get larger crops."""
-        return rank_correlation(self.object_side, self.crop_side)
+        return spearman(self.object_side, self.crop_side)
 
     def to_json(self) -> dict[str, Any]:
         """All numbers over images."""
@@ -86,7 +81,7 @@ class Findings:
             "n_images": self.n_images,
             "overlap": {
                 m: {p: self.mean(m, p) for p in PLACES}
-                | {"gain_over": {p: _row(self.gain(m, p)) for p in COMPARED}}
+                | {"gain_over": {p: _test_to_json(self.gain(m, p)) for p in COMPARED}}
                 for m in MEASURES
             },
             "size": {
@@ -140,9 +135,8 @@ def find_objects(
     )
 
 
-def _row(gain: SeedDifference) -> dict[str, Any]:
-    p = None if gain.p_value is None else max(gain.p_value, LEAST_P)
-    return {"mean": gain.mean, "interval": gain.interval, "p_value": p}
+def _test_to_json(test: PairedTTest) -> dict[str, Any]:
+    return {"mean": test.mean, "interval": test.interval, "p_value": test.p_value}
 
 
 def _check(probs: Tensor, boxes: Tensor, objects: Tensor) -> None:

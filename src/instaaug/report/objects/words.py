@@ -1,9 +1,8 @@
 """What was found of crops and objects, in plain sentences."""
 
 from instaaug.report.compared.digits import p_in_digits
-from instaaug.report.compared.paired import SeedDifference
-from instaaug.report.objects.correlation import RankCorrelation
 from instaaug.report.objects.findings import Findings
+from instaaug.statistics import PairedTTest, RankCorrelation
 
 __all__ = ["correlation_words", "gain_words", "in_words", "number"]
 
@@ -22,12 +21,9 @@ def number(value: float, *, decimals: int = DECIMALS, signed: bool = False) -> s
     return (text.lstrip("+-") if float(text) == 0 else text).replace("-", "−")
 
 
-def gain_words(gain: SeedDifference) -> str:
+def gain_words(gain: PairedTTest) -> str:
     """A difference with its p-value: what stands beside a row of a chart."""
-    if gain.mean is None:
-        return ""
-    words = number(gain.mean, signed=True)
-    return words if gain.p_value is None else f"{words}, {_p(gain.p_value)}"
+    return f"{number(gain.mean, signed=True)}, {_p(gain.p_value)}"
 
 
 def correlation_words(found: RankCorrelation) -> str:
@@ -65,21 +61,14 @@ def _average_words(found: Findings) -> str:
         "Crops of the same sizes at the places of the average image have "
         f"{number(found.mean('iou', 'average'))}: looking at the image"
     )
-    if gain.p_value is None or gain.interval is None:
-        return f"{words} changes {number(gain.mean or 0.0, signed=True)}."
     low, high = (number(end, signed=True) for end in gain.interval)
-    known = (
-        f"{number(gain.mean or 0.0, signed=True)} (95 % interval {low} to {high}, "
-        f"{_p(gain.p_value)})"
-    )
+    known = f"{number(gain.mean, signed=True)} (95 % interval {low} to {high}, {_p(gain.p_value)})"
     if gain.p_value >= LEVEL:
         return f"{words} makes no difference beyond chance, {known}."
     room = found.mean("iou", "best") - found.mean("iou", "average")
-    if (gain.mean or 0.0) < 0:
+    if gain.mean < 0:
         return f"{words} is worse than that, {known}."
-    return (
-        f"{words} gains {known}, {_share(gain.mean or 0.0, room)} of what the best places would."
-    )
+    return f"{words} gains {known}, {_share(gain.mean, room)} of what the best places would."
 
 
 def _size_words(found: Findings) -> str:

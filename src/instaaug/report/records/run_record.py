@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeGuard
 
 from instaaug.errors import DataError
 from instaaug.report.records.record_files import read_csv, read_json, read_yaml
+from instaaug.statistics import wilson_interval
 
 __all__ = ["Kind", "Part", "RunRecord", "Score", "accuracy_of", "kind_of", "read_record"]
 
@@ -142,13 +143,7 @@ def accuracy_of(record: RunRecord, part: Part | None = None) -> Score | None:
         return Score(measure, value, int(n), None, n_samples)
     if value > 1:
         raise _unlike(record.path, f"its top1 is {value}, which is no share")
-    return Score(measure, value, int(n), _wilson(value, int(n)), n_samples)
-
-
-def _wilson(share: float, n: int) -> tuple[float, float]:
-    from instaaug.frozen.paired import accuracy_interval  # needs torch, which reading does not
-
-    return accuracy_interval(round(share * n), n)
+    return Score(measure, value, int(n), wilson_interval(round(value * n), int(n)), n_samples)
 
 
 def _kind(folder: Path, config: dict[str, Any]) -> Kind:

@@ -6,9 +6,9 @@ from typing import Any
 from instaaug.errors import ArgumentError
 from instaaug.report.charts.band_sweep import BandBar
 from instaaug.report.charts.leaderboard import LeaderboardRow
-from instaaug.report.charts.over_seeds import mean_and_error, seed_interval
 from instaaug.report.charts.weight_sweep import WeightPoint
 from instaaug.report.records.run_record import Part, RunRecord, Score, accuracy_of
+from instaaug.statistics import mean_and_standard_error, t_interval
 
 __all__ = [
     "band_sweep_bars",
@@ -165,10 +165,10 @@ def leaderboard_rows(
 def _row(name: str, scores: Sequence[Score]) -> LeaderboardRow:
     scale = 100 if scores[0].measure == "top1" else 1
     values = [scale * score.value for score in scores]
-    mean, _ = mean_and_error(values)
+    mean, _ = mean_and_standard_error(values)
     low = high = mean
     if len(values) > 1:
-        low, high = seed_interval(values)
+        low, high = t_interval(values)
     elif scores[0].interval is not None:
         low, high = (scale * end for end in scores[0].interval)
     return LeaderboardRow(name, mean, min(low, mean), max(high, mean))
