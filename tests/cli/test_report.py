@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from instaaug.statistics import mcnemar_p_value
+from instaaug.stats import mcnemar_p_value
 from tests.support.command_line import QUICK, CommandLine
 from tests.support.picture_folders import truncated_jpeg
 from tests.support.spots import spot_folder

@@ -17,7 +17,7 @@ from instaaug.runs.subjects import Subject, find_subject
 from instaaug.runs.training import train
 from instaaug.report.page.build import page_html
 from instaaug.report.records.run_record import read_record
-from instaaug.statistics import mcnemar_p_value
+from instaaug.stats import mcnemar_p_value
 from tests.support.picture_folders import plain_folder
 
 CONFIG = TrainConfig(

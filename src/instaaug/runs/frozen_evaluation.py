@@ -27,7 +27,7 @@ from instaaug.runs.frozen_scores import (
 )
 from instaaug.frozen import fit_temperature
 from instaaug.report.theme import MissingPlottingError, save_figure
-from instaaug.statistics import mcnemar_test
+from instaaug.stats import mcnemar_test
 
 __all__ = ["Comparison", "EarlyStop", "evaluate_frozen", "own_splits"]
 

@@ -20,7 +20,7 @@ from instaaug.frozen.table import can_tabulate, other_choices
 from instaaug.networks import FrozenFeatures
 from instaaug.networks.model_input import suited_to
 from instaaug.shapes import Images
-from instaaug.statistics import wilson_interval
+from instaaug.stats import wilson_interval
 
 __all__ = [
     "Logits",

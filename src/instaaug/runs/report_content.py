@@ -25,7 +25,7 @@ from instaaug.report.page.summary import (
 )
 from instaaug.report.records.record_files import read_json
 from instaaug.report.records.run_record import RunRecord, accuracy_of
-from instaaug.statistics import mcnemar_test
+from instaaug.stats import mcnemar_test
 
 __all__ = ["page_content"]
 

@@ -9,7 +9,7 @@ from statistics import fmean
 from sys import float_info
 from typing import Any, Literal
 
-from instaaug.statistics import wilson_interval
+from instaaug.stats import wilson_interval
 
 __all__ = ["State", "TrialRecord", "is_rung", "parsed_trials"]
 

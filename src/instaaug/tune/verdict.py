@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from instaaug.runs.config import Task
-from instaaug.statistics import paired_p_value
+from instaaug.stats import paired_p_value
 from instaaug.tune.trial_record import TrialRecord
 
 __all__ = ["LEVEL", "Verdict", "in_words", "judge"]

@@ -14,7 +14,7 @@ from instaaug.report.page.summary import (
     short_names,
 )
 from instaaug.report.records.run_record import RunRecord
-from instaaug.statistics import wilson_interval
+from instaaug.stats import wilson_interval
 
 CONFIG = {"data": "photos/pets", "method": "instaaug", "conditioning": "input", "seed": 3,
           "transforms": "crop", "width": 0.25, "epochs": 1200}  # fmt: skip

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from instaaug.report.charts.end_labels import NamedLine
 from instaaug.report.theme import INK, MUTED
-from instaaug.statistics import mean_and_standard_error
+from instaaug.stats import mean_and_standard_error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

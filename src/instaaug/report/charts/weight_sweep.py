@@ -18,7 +18,7 @@ from instaaug.report.charts.axes import (
 from instaaug.report.charts.end_labels import NamedLine, write_names
 from instaaug.report.charts.over_seeds import checked_percents
 from instaaug.report.theme import BLUE, INK, MUTED, RED, figure
-from instaaug.statistics import mean_and_standard_error
+from instaaug.stats import mean_and_standard_error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

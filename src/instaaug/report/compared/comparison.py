@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.report.compared.method_scores import MethodScores
 from instaaug.report.compared.paired import SeedDifference, seed_difference
-from instaaug.statistics import holm_p_values
+from instaaug.stats import holm_p_values
 
 __all__ = ["ComparedMethod", "Comparison", "compare_scores"]
 

@@ -7,7 +7,7 @@ from statistics import fmean
 
 from instaaug.errors import ArgumentError
 from instaaug.report.compared.words import one_line
-from instaaug.statistics import mean_and_standard_error
+from instaaug.stats import mean_and_standard_error
 
 __all__ = ["MethodScores"]
 

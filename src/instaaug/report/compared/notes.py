@@ -2,7 +2,7 @@
 
 from instaaug.report.compared.comparison import Comparison
 from instaaug.report.compared.words import one_line
-from instaaug.statistics import CONFIDENCE
+from instaaug.stats import CONFIDENCE
 
 __all__ = ["notes_on"]
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from instaaug.statistics import paired_t_test
+from instaaug.stats import paired_t_test
 
 __all__ = ["SeedDifference", "seed_difference"]
 

@@ -10,7 +10,7 @@ from instaaug.report.objects.findings import COMPARED, PLACES, Findings
 from instaaug.report.objects.overlap import MEASURES
 from instaaug.report.objects.words import correlation_words, gain_words, number
 from instaaug.report.theme import BLUE, INK, RED, figure
-from instaaug.statistics import mean_and_standard_error
+from instaaug.stats import mean_and_standard_error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,7 +18,7 @@ from instaaug.report.objects.places import (
     uniform_places,
 )
 from instaaug.report.pictures.crop_sizes import box_sides
-from instaaug.statistics import PairedTTest, RankCorrelation, paired_t_test, spearman
+from instaaug.stats import PairedTTest, RankCorrelation, paired_t_test, spearman
 
 __all__ = ["COMPARED", "PLACES", "Findings", "find_objects"]
 

@@ -2,7 +2,7 @@
 
 from instaaug.report.compared.digits import p_in_digits
 from instaaug.report.objects.findings import Findings
-from instaaug.statistics import PairedTTest, RankCorrelation
+from instaaug.stats import PairedTTest, RankCorrelation
 
 __all__ = ["correlation_words", "gain_words", "in_words", "number"]
 

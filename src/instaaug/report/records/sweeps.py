@@ -8,7 +8,7 @@ from instaaug.report.charts.band_sweep import BandBar
 from instaaug.report.charts.leaderboard import LeaderboardRow
 from instaaug.report.charts.weight_sweep import WeightPoint
 from instaaug.report.records.run_record import Part, RunRecord, Score, accuracy_of
-from instaaug.statistics import mean_and_standard_error, t_interval
+from instaaug.stats import mean_and_standard_error, t_interval
 
 __all__ = [
     "band_sweep_bars",

@@ -10,7 +10,7 @@ import torch
 from scipy import stats
 
 from instaaug.errors import ArgumentError, ShapeError
-from instaaug.statistics import (
+from instaaug.stats import (
     bootstrap_interval,
     holm_p_values,
     mcnemar_p_value,
@@ -150,7 +150,7 @@ def test_the_interval_of_spearman_is_as_wide_as_theory_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of Fisher's z: √(1 + ρ²/2) / √(n - 3), by Bonett and Wright; the bootstrap is near to it."""
-    monkeypatch.setattr("instaaug.statistics.RESAMPLED_AT_ONCE", 500 * 300)  # in several parts
+    monkeypatch.setattr("instaaug.stats.RESAMPLED_AT_ONCE", 500 * 300)  # in several parts
     x, noise = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 500)))
     found = spearman(x, x + noise)
     assert found.value is not None
