@@ -10,9 +10,14 @@ from torch.nn import functional as F
 
 from instaaug.augmentation import HeldOutBatch
 from instaaug.errors import ArgumentError
-from instaaug.methods.ada_augment import ADA_OPERATIONS, AdaAugment
-from instaaug.methods.ada_crops import AdaCrops
-from instaaug.methods.ada_policy import MOST_ROWS, AdaPolicy, Candidates
+from instaaug.methods.ada_augment import (
+    ADA_OPERATIONS,
+    MOST_ROWS,
+    AdaAugment,
+    AdaCrops,
+    AdaPolicy,
+    Candidates,
+)
 from instaaug.methods.operations import OPERATIONS, Operations, number_of
 from instaaug.networks.evaluation_mode import evaluation_mode
 from instaaug.transforms import Crop
@@ -61,9 +66,6 @@ def saying(aug: AdaPolicy, raw: Tensor) -> None:
 def searched(aug: AdaPolicy, model: nn.Module, held_out: HeldOutBatch, seed: int = 0) -> Tensor:
     batch = aug(held_out.inputs[:2], generator=seeded(9))
     return aug.search_objective(model, batch, held_out, losses_of, seeded(seed))
-
-
-# --- exploring ----------------------------------------------------------------------------------
 
 
 @EVERY
@@ -201,9 +203,6 @@ def test_boxes_beyond_the_limit_are_explored_in_turns() -> None:
     torch.testing.assert_close(found.weight, tried / tried.sum(dim=0))
 
 
-# --- drawing ------------------------------------------------------------------------------------
-
-
 def test_operations_are_drawn_one_after_the_other_without_replacement() -> None:
     """Pearson's test on all ordered pairs; a right sampler fails with ERROR_PROBABILITY."""
     logits = torch.linspace(-3, 3, 17)
@@ -286,9 +285,6 @@ def test_draws_are_repeatable_and_survive_saving(name: str) -> None:
     assert aug.averages_views
 
 
-# --- the door -----------------------------------------------------------------------------------
-
-
 @EVERY
 def test_a_policy_needs_a_model_that_fits(name: str) -> None:
     aug = POLICIES[name]()
@@ -324,3 +320,68 @@ def test_the_settings_can_be_read_from_the_printed_form() -> None:
     assert repr(AdaAugment()) == f"AdaAugment({words})"
     assert "321 boxes" in repr(AdaCrops())
     assert "17 explored every 3 steps" in repr(AdaCrops())
+
+
+Data = Callable[[int, Generator], tuple[Tensor, ...]]
+
+
+def polarity(n: int, generator: Generator) -> tuple[Tensor, Tensor]:
+    """A square that is brighter or darker than its surroundings: that is its class."""
+    y = torch.randint(2, (n,), generator=generator)
+    corner, side = torch.randint(2, 10, (2, n, 1), generator=generator), torch.arange(16)
+    down, right = ((side >= c) & (side < c + 5) for c in corner)
+    square = (down[:, :, None] & right[:, None, :])[:, None]
+    x = 0.5 + 0.35 * (2 * y - 1).view(-1, 1, 1, 1) * square.expand(-1, 3, -1, -1)
+    return (x + 0.05 * torch.randn(x.shape, generator=generator)).clamp(0, 1), y
+
+
+def stripes(n: int, generator: Generator) -> tuple[Tensor, Tensor, Tensor]:
+    """Noise with stripes in one quarter; the class is their direction. Also which quarter."""
+    y, quarter = (
+        torch.randint(2, (n,), generator=generator),
+        torch.randint(4, (n,), generator=generator),
+    )
+    x = 0.5 + 0.25 * torch.randn(n, 3, 2, 8, 2, 8, generator=generator)
+    lines = (torch.arange(8) % 2).float().expand(8, 8)
+    rows = torch.arange(n)
+    pattern = torch.where(y[:, None, None] == 1, lines, lines.T)
+    x[rows, :, quarter // 2, :, quarter % 2, :] = pattern[:, None].expand(-1, 3, -1, -1)
+    return x.clamp(0, 1).reshape(n, 3, 16, 16), y, quarter
+
+
+def learned(aug: AdaPolicy, data: Data, learning_rate: float) -> None:
+    """Train a classifier and its policy together."""
+    generator, model = seeded(), small_classifier(2)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        aug.attach(model)
+    model_steps = torch.optim.Adam(model.parameters(), 1e-2)
+    policy_steps = torch.optim.Adam(aug.parameters(), learning_rate)
+    for _ in range(50):
+        x, y = data(32, generator)[:2]
+        held_out = HeldOutBatch(*data(MOST_ROWS // aug.n_candidates, generator)[:2])
+        batch = aug(x, 1, generator, y)
+        policy_steps.zero_grad()
+        aug.search_objective(model, batch, held_out, losses_of, generator).backward()
+        policy_steps.step()
+        model_steps.zero_grad()
+        losses = losses_of(model(batch.inputs), y)
+        aug.objective(losses, batch).backward()
+        model_steps.step()
+
+
+def test_a_policy_learns_to_avoid_what_swaps_the_classes() -> None:
+    aug = AdaAugment(n_operations=1, temperature=1.0)
+    learned(aug, polarity, 3e-3)
+    _, probs = aug.policy(polarity(100, seeded(7))[0])
+    mean = dict(zip(ADA_OPERATIONS, probs.detach().mean(dim=0).tolist(), strict=True))
+    assert mean["invert"] < 0.25 / 17
+    assert mean["invert"] < 0.25 * mean["identity"]
+
+
+def test_a_policy_of_boxes_learns_to_look_where_the_class_is_told() -> None:
+    aug = AdaCrops(levels=[(0.5, 2)])
+    learned(aug, stripes, 1e-2)
+    x, _, quarter = stripes(200, seeded(7))
+    own = aug.raw(x).softmax(dim=-1).gather(1, quarter[:, None]).mean()
+    assert own > 0.4  # a quarter by chance

@@ -13,8 +13,9 @@ from torch.nn import functional as F
 
 from instaaug import transforms as T
 from instaaug.augmentation.observed import observe
-from instaaug.errors import ArgumentError, UnknownNameError
+from instaaug.errors import ArgumentError, ShapeError, UnknownNameError
 from instaaug.functional.affine import from_entries, to_physical_frame
+from instaaug.functional.hsv import hsv_jitter
 from instaaug.functional.warp import warp
 from instaaug.methods.augerino import Augerino, AugerinoColor, LearnedRanges
 from tests.support.goodness_of_fit import ERROR_PROBABILITY, uniform_p
@@ -37,9 +38,6 @@ def with_widths(*raw: float, **settings: float | bool) -> Augerino:
     with torch.no_grad():
         aug.raw_widths.copy_(torch.tensor(raw))
     return aug
-
-
-# --- what every learned range owes to the interface ---------------------------------------------
 
 
 @EVERY
@@ -181,9 +179,6 @@ def test_the_ranges_can_be_read_from_the_printed_form_and_be_plotted() -> None:
     assert "−38° to +38°" in texts  # 0.657 radians
 
 
-# --- the affine transforms ----------------------------------------------------------------------
-
-
 def test_images_are_warped_as_by_the_formulas_of_the_source() -> None:
     """Its generators, one image at a time; but for the frame, where pixels are areas."""
     aug, x = with_widths(3.0, 4.0, 1.0, 0.0, -0.5, 0.5), random_images(6)
@@ -259,9 +254,6 @@ def test_widths_start_where_they_are_told(settings: dict[str, float], raw: list[
     assert aug.widths().tolist() == pytest.approx([softplus(r) for r in raw])
 
 
-# --- the bonus ----------------------------------------------------------------------------------
-
-
 def objective_and_gradient(aug: LearnedRanges) -> tuple[float, list[float]]:
     """Of losses 0 to 11, whose mean is 5.5."""
     objective = aug.objective(torch.arange(12.0), aug(images(4), 3))
@@ -289,9 +281,6 @@ def test_the_safe_form_pays_nothing_once_any_width_reaches_ten() -> None:
     value, gradient = objective_and_gradient(with_widths(*raw, weight=0.2, safe=False))
     assert value < 5.5 - 0.2 * 10
     assert max(gradient) < 0
-
-
-# --- what it finds out --------------------------------------------------------------------------
 
 
 def clock_hands(n: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -327,9 +316,6 @@ def test_the_turn_opens_to_the_circle_where_the_color_is_the_class() -> None:
     assert aug.widths()[2] > 0.95 * tau
 
 
-# --- errors -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("make", [Augerino, AugerinoColor])
 @pytest.mark.parametrize("weight", [-0.1, float("nan"), float("inf")])
 def test_a_weight_is_a_number_of_at_least_zero(make: type[LearnedRanges], weight: float) -> None:
@@ -345,3 +331,66 @@ def test_a_start_is_a_finite_number() -> None:
 def test_generators_are_known_by_name() -> None:
     with pytest.raises(UnknownNameError, match=r"no generator called 'turns'\. Did you mean 'tu"):
         Augerino(opened="right+turns")
+
+
+def color_ranges(low: list[float], high: list[float]) -> AugerinoColor:
+    aug = AugerinoColor()
+    with torch.no_grad():
+        aug.raw_low.copy_(torch.tensor(low))
+        aug.raw_high.copy_(torch.tensor(high))
+    return aug
+
+
+def test_limits_of_colors_are_shares_of_the_way_and_need_not_be_symmetric() -> None:
+    a, b = 0.5, 0.8  # 2 σ(log 3) - 1 and 2 σ(log 9) - 1
+    aug = color_ranges([-log(3), log(3), log(9)], [log(9), log(9), -log(3)])  # the last: crossed
+    hue, saturation, value = aug.fixed_ranges()["hsv_jitter"]
+    assert hue == pytest.approx((-a / 2, b / 2))
+    assert saturation == pytest.approx((1 + a, 1 + b))
+    assert value == pytest.approx((1 - a, 1 + b))
+    losses, batch = torch.arange(4.0), aug(images(4))
+    expected = 1.5 - 0.1 * ((a + b) + (b - a) + (a + b))
+    assert aug.objective(losses, batch).item() == pytest.approx(expected)
+
+
+def test_normalized_images_are_colored_as_they_would_be_without() -> None:
+    x, mean, std = images(4), (0.2, 0.3, 0.4), (0.5, 0.6, 0.7)
+    m, s = (torch.tensor(v).view(1, 3, 1, 1) for v in (mean, std))
+    batch = AugerinoColor()(x, generator=seeded())
+    again = AugerinoColor(mean=mean, std=std)((x - m) / s, generator=seeded())
+    torch.testing.assert_close(again.inputs * s + m, batch.inputs, atol=1e-5, rtol=0)
+    hue, saturation, value = batch.theta[0].T
+    torch.testing.assert_close(batch.inputs, hsv_jitter(x, hue, saturation, value))
+
+
+def test_gray_images_have_brightness_but_no_hue() -> None:
+    gray = images(2, channels=1)
+    assert AugerinoColor(["contrast", "brightness"])(gray).inputs.shape == gray.shape
+    with pytest.raises(ShapeError, match="`x` must be RGB for hsv_jitter: got 1 channels"):
+        AugerinoColor()(gray)
+
+
+@pytest.mark.parametrize("decisive", ["hue", pytest.param("value", marks=pytest.mark.slow)])
+def test_the_range_of_what_decides_the_class_closes_and_the_other_opens(decisive: str) -> None:
+    hue, value = torch.rand(2, 1024, generator=seeded())
+    red = torch.tensor([1.0, 0.2, 0.2]).view(1, 3, 1, 1).expand(1024, 3, 2, 2)
+    x = hsv_jitter(red, hue, torch.ones(1024), 0.25 + 0.5 * value)
+    targets = (6 * (hue if decisive == "hue" else value)).long()
+    layers = [nn.Linear(12, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 6)]
+    aug = AugerinoColor(start=0.5)  # 24% of the way to either side
+    trained(aug, x, targets, nn.Flatten(), *layers)
+    low, high = aug.shares().detach()[[0, 2]].T
+    closed, opened = (high - low).abs().tolist()[:: 1 if decisive == "hue" else -1]
+    assert closed < 0.15
+    assert opened > 1.5  # of 2
+
+
+@pytest.mark.parametrize("start", [-2.0, 0.0, float("nan")])
+def test_a_start_is_a_number_above_zero(start: float) -> None:
+    with pytest.raises(ArgumentError, match="`start` must be a number above 0: got "):
+        AugerinoColor(start=start)
+
+
+def test_only_colors_are_for_the_color_variant() -> None:
+    with pytest.raises(ArgumentError, match=r"`transforms` must change colors.* got 'rotation'"):
+        AugerinoColor(["brightness", "rotation"])

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.methods import distortions
-from instaaug.methods.distortions import Distortions, DrawnDistortions
+from instaaug.methods.distortions import Distortions, DrawnDistortions, change_where
 from tests.support.goodness_of_fit import ERROR_PROBABILITY, chi_square_p, uniform_p
 from tests.support.images import largest_difference, random_images
 
@@ -36,9 +36,6 @@ def _both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 
 BOTH_WAYS = pytest.mark.usefixtures("_both_ways")
-
-
-# --- what is done -------------------------------------------------------------------------------
 
 
 def of_kornia(x: Tensor, name: str, amount: float) -> Tensor:
@@ -153,8 +150,6 @@ def test_gradients_are_those_of_finite_differences() -> None:
     assert torch.autograd.gradcheck(lambda x: mild.apply_drawn(x, drawn), x, fast_mode=True)
 
 
-# --- the law ------------------------------------------------------------------------------------
-
 N = 4000
 
 
@@ -227,9 +222,6 @@ def test_a_seed_decides_everything() -> None:
     assert not torch.equal(ALL_AT_TIMES(x, seeded(1)), first)
 
 
-# --- settings -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["jitter", "gray", "blur", "flip"])
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("nan")])
 def test_probabilities_beyond_their_range_are_refused(name: str, value: float) -> None:
@@ -250,3 +242,36 @@ def test_what_is_no_batch_of_images_is_refused() -> None:
 
 def test_it_says_what_it_does() -> None:
     assert repr(Distortions(gray=0.0)) == "Distortions(strength 0.5, flip 50%, jitter 80%)"
+
+
+FACTORS = torch.tensor([2.0, 3.0, 5.0, 7.0])
+
+
+def multiplied(some: Tensor, rows: Tensor | slice) -> Tensor:
+    return some * FACTORS[rows, None, None, None]
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("pattern", ["0000", "0110", "1001", "1111"])
+def test_each_flagged_image_changes_by_its_own_row(pattern: str) -> None:
+    x = random_images(4).requires_grad_()
+    before = x.detach().clone()
+    flags = torch.tensor([flag == "1" for flag in pattern])
+    factors = torch.where(flags, FACTORS, 1.0)[:, None, None, None]
+    out = change_where(flags, x, multiplied)
+    assert torch.equal(out, before * factors)
+    assert torch.equal(x, before)
+    (slope,) = torch.autograd.grad(out.sum(), x)
+    assert torch.equal(slope, factors.expand_as(x))
+
+
+def test_on_a_processor_only_flagged_images_are_computed() -> None:
+    seen = []
+
+    def noted(some: Tensor, rows: Tensor | slice) -> Tensor:
+        seen.append(len(some))
+        return some
+
+    for pattern in ([True, False, True], [False, False, False], [True, True, True]):
+        change_where(torch.tensor(pattern), random_images(3), noted)
+    assert seen == [2, 3]

@@ -11,13 +11,15 @@ from torch import Tensor
 from instaaug.errors import ArgumentError, NonFiniteError, ShapeError
 from instaaug.functional import pixel_operations as P
 from instaaug.methods import LearnedLoss
-from instaaug.methods.learned_loss import CANDIDATES, MIRROR, _chosen
-from instaaug.methods.loss_predictor import (
+from instaaug.methods.learned_loss import (
+    CANDIDATES,
+    MIRROR,
     LossPredictor,
     RankTraining,
+    _choose,
     hard_ranks,
     ranking_loss,
-    shrunk,
+    shrink,
     soft_ranks,
 )
 from instaaug.transforms import Rotation, Scale
@@ -117,7 +119,7 @@ def chosen_naively(scores: list[float], n: int, threshold: float) -> list[int]:
 def test_the_best_are_taken_unless_they_stay_below_the_threshold(n: int, threshold: float) -> None:
     scores = random_scores(40)
     expected = [chosen_naively(row, n, threshold) for row in scores.tolist()]
-    assert _chosen(scores, n, threshold).tolist() == expected
+    assert _choose(scores, n, threshold).tolist() == expected
 
 
 def chosen_as_in_the_source(scores: list[float], n: int, threshold: float) -> list[int]:
@@ -139,7 +141,7 @@ def test_a_threshold_of_one_is_what_the_source_does_with_any_up_to_one(
 ) -> None:
     scores = random_scores(60, seed=1)
     expected = [chosen_as_in_the_source(row, 6, theirs) for row in scores.tolist()]
-    assert _chosen(scores, 6, threshold).tolist() == expected
+    assert _choose(scores, 6, threshold).tolist() == expected
 
 
 def test_scores_are_averaged_with_the_mirror_image_whose_rotations_are_swapped() -> None:
@@ -158,7 +160,7 @@ def test_scores_are_averaged_with_the_mirror_image_whose_rotations_are_swapped()
 def test_draws_are_the_chosen_candidates() -> None:
     aug, x = made(threshold=0.0), images(6)
     theta = aug.draw(x, 5)
-    index = _chosen(aug.scores(x), 5, 0.0)
+    index = _choose(aug.scores(x), 5, 0.0)
     assert torch.equal(theta, aug.table[index.T])
     assert torch.equal(theta, aug.draw(x, 5, select="top", generator=seeded()))
     assert len({tuple(row) for row in theta[:, 0].tolist()}) == 5
@@ -182,7 +184,7 @@ def test_a_wrapped_model_averages_probabilities() -> None:
 @pytest.mark.parametrize("shape", [(64, 64), (32, 48), (200, 130)], ids=str)
 def test_the_predictor_sees_64_pixels(shape: tuple[int, int]) -> None:
     x = random_images(2, height=shape[0], width=shape[1])
-    small = shrunk(x)
+    small = shrink(x)
     assert small.shape == (2, 3, 64, 64)
     assert abs(float(small.mean() - x.mean())) < 0.01  # averaged, not picked
     if shape[0] > 128:
@@ -251,7 +253,7 @@ def test_it_learns_which_candidate_suits_what_it_sees() -> None:
     assert len(history) == 8
     assert history[-1] < 0.9 * history[0]
     fresh, _, best = planted(60, 2)
-    chosen = _chosen(aug.scores(fresh), 1, 0.0)[:, 0]
+    chosen = _choose(aug.scores(fresh), 1, 0.0)[:, 0]
     assert (chosen == best).float().mean() > 0.95  # 1 in 12 by chance
     theta = aug.draw(fresh, 1)[0]
     assert (theta == aug.table[best]).all(dim=-1).float().mean() > 0.95

@@ -1,5 +1,7 @@
 """MetaAugment weighs images by what learning from them would do, and draws accordingly."""
 
+import copy
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -7,14 +9,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
+from typing_extensions import override
 
 from instaaug.augmentation import AugmentedBatch, HeldOutBatch
 from instaaug.errors import ArgumentError
-from instaaug.methods.drawn_operations import RAND_OPERATIONS
-from instaaug.methods.meta_augment import MetaAugment
-from instaaug.methods.meta_policy import PairSampler
-from instaaug.methods.operations import OPERATIONS, number_of
-from tests.support.frozen_models import Snapshot
+from instaaug.methods.meta_augment import Call, MetaAugment, PairSampler, look_ahead_loss
+from instaaug.methods.operations import OPERATIONS, RAND_OPERATIONS, number_of
+from tests.support.frozen_models import Pooled, Snapshot, Transformer
 from tests.support.goodness_of_fit import ERROR_PROBABILITY, chi_square_p
 
 SIDE, K = 16, 14
@@ -58,9 +59,6 @@ def batch_with(*steps: tuple[str, float], side: int = SIDE) -> AugmentedBatch:
         inputs=torch.zeros(1, 3, side, side), targets=None, theta=theta.view(1, 1, 4),
         log_prob=torch.zeros(1, 1), entropy=torch.zeros(1, 0),
     )  # fmt: skip
-
-
-# --- weights ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -129,9 +127,6 @@ def test_the_objective_is_the_weighted_mean_of_a_plain_loop() -> None:
     assert max(raw) - min(raw) > 0.01
     objective.backward()
     assert all(p.grad is None for p in aug.parameters())  # training losses teach it nothing
-
-
-# --- the step ahead -----------------------------------------------------------------------------
 
 
 def test_the_policy_descends_what_a_real_step_would_leave() -> None:
@@ -214,9 +209,6 @@ def test_an_operation_that_swaps_the_classes_weighs_less_and_is_drawn_less() -> 
     assert numbers["policy/weight"].item() == pytest.approx(raw.mean().item())
 
 
-# --- the sampler --------------------------------------------------------------------------------
-
-
 def test_pairs_are_drawn_by_their_mean_weight_over_the_latest_periods() -> None:
     """Against a plain list of what happened."""
     sampler = PairSampler(3, epsilon=0.2, period=2, n_periods=2)
@@ -225,7 +217,7 @@ def test_pairs_are_drawn_by_their_mean_weight_over_the_latest_periods() -> None:
     for step in range(9):
         pairs = torch.randint(3, (5, 2), generator=generator)
         weights = torch.rand(5, generator=generator)
-        sampler.note(pairs, weights)
+        sampler.record(pairs, weights)
         history += [(int(a), int(b), float(w)) for (a, b), w in zip(pairs, weights, strict=True)]
         if step % 2 == 1:
             latest = history[-20:]  # two periods of two batches of five
@@ -245,7 +237,7 @@ def test_draws_follow_the_probabilities() -> None:
     """Pearson's test; a right sampler fails with ERROR_PROBABILITY."""
     sampler = PairSampler(3, epsilon=0.1, period=1, n_periods=1)
     every = torch.cartesian_prod(torch.arange(3), torch.arange(3))
-    sampler.note(every, torch.arange(9) / 9)
+    sampler.record(every, torch.arange(9) / 9)
     pairs = sampler.draw((40, 100), generator=seeded(), device=torch.device("cpu"))
     counts = torch.bincount((3 * pairs[..., 0] + pairs[..., 1]).flatten(), minlength=9)
     assert chi_square_p(counts, 0.9 * torch.arange(9) / 36 + 0.1 / 9) > ERROR_PROBABILITY
@@ -253,7 +245,7 @@ def test_draws_follow_the_probabilities() -> None:
 
 def test_weights_of_nothing_leave_the_uniform_share() -> None:
     sampler = PairSampler(2, epsilon=0.1, period=1, n_periods=1)
-    sampler.note(torch.cartesian_prod(torch.arange(2), torch.arange(2)), torch.zeros(4))
+    sampler.record(torch.cartesian_prod(torch.arange(2), torch.arange(2)), torch.zeros(4))
     assert torch.isfinite(sampler.probs).all()
     drawn = sampler.draw((1, 4), generator=seeded(), device=torch.device("cpu"))
     assert drawn.shape == (1, 4, 2)
@@ -269,9 +261,6 @@ def test_only_training_is_taken_down(training: bool) -> None:
     with torch.no_grad():
         aug.objective(torch.rand(4), batch)
     assert int(aug.sampler.n_batches) == int(training)
-
-
-# --- as a part of training ----------------------------------------------------------------------
 
 
 def test_what_was_learned_survives_saving(tmp_path: Path) -> None:
@@ -328,3 +317,131 @@ def test_it_is_tested_on_inputs_as_they_are() -> None:
     assert not MetaAugment.averages_views
     words = "pairs of 14 operations, weighted after one step ahead"
     assert words in repr(MetaAugment())
+
+
+N, LEARNING_RATE, WIDTH = 6, 0.3, 1e-5
+
+
+class Attentive(nn.Module):
+    """Calls torch's fused attention, whose fast form has no forward derivative."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = nn.Conv2d(3, 8, 8, stride=8)
+        self.head = nn.Linear(8, 5)
+
+    @override
+    def forward(self, x: Tensor) -> Tensor:
+        t = self.tokens(x).flatten(2).transpose(1, 2)
+        result: Tensor = self.head(F.scaled_dot_product_attention(t, t, t).mean(dim=1))
+        return result
+
+
+def partly_frozen() -> nn.Module:
+    model = Pooled()
+    model.stem.requires_grad_(False)
+    return model
+
+
+def smooth() -> nn.Module:
+    """Finite differences want no kinks; training has BatchNorm and dropout."""
+    return Pooled(activation=F.gelu)
+
+
+MODELS: dict[str, Callable[[], nn.Module]] = {
+    "BatchNorm and dropout": smooth,
+    "partly frozen": partly_frozen,
+    "transformer": lambda: Transformer(class_token=True),
+    "fused attention": Attentive,
+}
+EVERY = pytest.mark.parametrize("name", MODELS)
+
+
+class Problem:
+    """A model in training, and inputs of both kinds, in double precision."""
+
+    def __init__(self, name: str) -> None:
+        torch.manual_seed(0)
+        self.model = MODELS[name]().double().train()
+        for _ in range(3):  # so that evaluation is not like nothing was ever seen
+            self.model(torch.rand(8, 3, 32, 32).double())
+        self.x, self.y = torch.rand(N, 3, 32, 32).double(), torch.randint(5, (N,))
+        self.held_x, self.held_y = torch.rand(4, 3, 32, 32).double(), torch.randint(5, (4,))
+        self.weights = torch.rand(N).double() + 0.1
+
+    def losses(self, call: Call) -> Tensor:
+        return F.cross_entropy(call(self.x), self.y, reduction="none")
+
+    def held_out_losses(self, call: Call) -> Tensor:
+        return F.cross_entropy(call(self.held_x), self.held_y, reduction="none")
+
+    def look_ahead(self, weights: Tensor) -> Tensor:
+        return look_ahead_loss(
+            self.model, weights, self.losses, self.held_out_losses, learning_rate=LEARNING_RATE
+        )
+
+    def taken(self, weights: Tensor) -> float:
+        """The same with an optimizer, on a copy of the model."""
+        model, state = copy.deepcopy(self.model), torch.get_rng_state()
+        learned = [p for p in model.parameters() if p.requires_grad]
+        optimizer = torch.optim.SGD(learned, lr=LEARNING_RATE)
+        total = torch.zeros(())
+        outputs = model(self.x)
+        for i in range(N):
+            total = total + weights[i] * F.cross_entropy(outputs[i : i + 1], self.y[i : i + 1])
+        total.backward()
+        optimizer.step()
+        torch.set_rng_state(state)
+        for (_, buffer), (_, original) in zip(
+            model.named_buffers(), self.model.named_buffers(), strict=True
+        ):
+            buffer.copy_(original)
+        with torch.no_grad():
+            return float(F.cross_entropy(model.eval()(self.held_x), self.held_y))
+
+
+@EVERY
+def test_value_and_gradient_are_those_of_steps_that_are_taken(name: str) -> None:
+    problem = Problem(name)
+    weights = problem.weights.clone().requires_grad_()
+    loss = problem.look_ahead(weights)
+    assert loss.item() == pytest.approx(problem.taken(problem.weights), rel=1e-12)
+    (found,) = torch.autograd.grad(loss, weights)
+    for i in range(N):
+        nudge = WIDTH * F.one_hot(torch.tensor(i), N)
+        rise = problem.taken(problem.weights + nudge) - problem.taken(problem.weights - nudge)
+        assert found[i].item() == pytest.approx(rise / (2 * WIDTH), rel=1e-4, abs=1e-8)
+
+
+@EVERY
+def test_the_model_is_left_as_it_was(name: str) -> None:
+    problem = Problem(name)
+    before, state = Snapshot(problem.model), torch.get_rng_state()
+    problem.look_ahead(problem.weights.requires_grad_()).backward()
+    assert Snapshot(problem.model) == before
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_it_works_where_gradients_are_off() -> None:
+    problem = Problem("BatchNorm and dropout")
+    with torch.no_grad():
+        value = problem.look_ahead(problem.weights)
+    assert value.item() == pytest.approx(problem.taken(problem.weights), rel=1e-12)
+
+
+def test_a_step_that_changes_no_loss_has_no_gradient() -> None:
+    """The head's bias learns alone, and the training losses do not depend on it."""
+    problem = Problem("partly frozen")
+    problem.model.requires_grad_(False)
+    head = problem.model.get_submodule("head")
+    assert isinstance(head, nn.Linear)
+    head.bias.requires_grad_()
+    weights = problem.weights.requires_grad_()
+    loss = look_ahead_loss(
+        problem.model,
+        weights,
+        lambda call: call(problem.x).diff(dim=1).sum(dim=1) * 0 + 1,
+        problem.held_out_losses,
+        learning_rate=LEARNING_RATE,
+    )
+    assert torch.equal(torch.autograd.grad(loss, weights)[0], torch.zeros(N).double())

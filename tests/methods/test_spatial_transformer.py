@@ -21,7 +21,7 @@ from instaaug.functional.affine import (
     translation_matrix,
 )
 from instaaug.functional.warp import warp
-from instaaug.methods.none import NoAugmentation
+from instaaug.methods.simple import NoAugmentation
 from instaaug.methods.spatial_transformer import SpatialTransformer
 from tests.support.images import dot_image, smooth_images
 from tests.support.models import images, labels, small_classifier

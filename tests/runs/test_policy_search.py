@@ -24,8 +24,8 @@ from instaaug.runs.data_facts import DataFacts
 from instaaug.runs.policy_search import FILE, find_policy, prepared_policy
 from instaaug.methods import NoAugmentation
 from instaaug.methods.fast_auto_augment import FastAutoAugment, Step, SubPolicy
-from instaaug.methods.optuna_package import MissingOptunaError
-from instaaug.methods.policy_search import density_match
+from instaaug.methods.fast_auto_augment import MissingOptunaError
+from instaaug.methods.fast_auto_augment import density_match
 from instaaug.tasks import AugmentedTask, BatchLoader, Interrupted
 from tests.support.tiny_training import dropout_classifier, labeled_halves
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from instaaug.errors import ArgumentError, NonFiniteError
-from instaaug.methods.optuna_package import MissingOptunaError
+from instaaug.methods.fast_auto_augment import MissingOptunaError
 from instaaug.runs.config import TrainConfig, read_config
 from instaaug.runs.run_directory import read_yaml
 from instaaug.tune.folder import TuningFolder

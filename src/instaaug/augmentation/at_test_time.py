@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Generator, Tensor, nn
 from typing_extensions import override
 
+from instaaug.augmentation.batch import repeat_batch
 from instaaug.augmentation.early_stop import Budget, Index, merged_in_rounds
 from instaaug.augmentation.merging import Merge, Merging
 from instaaug.augmentation.views import Select, Views
@@ -183,7 +184,7 @@ class TestTimeAugmentation(nn.Module):
         at_once = max(1, chunk // len(x))
         total: Tensor | None = None
         for part, weights in zip(theta.split(at_once), weight.split(at_once), strict=True):
-            repeated = torch.cat([x] * len(part)) if len(part) > 1 else x
+            repeated = repeat_batch(x, len(part))
             scores = self._scores(repeated, part.flatten(0, 1)).unflatten(0, (len(part), -1))
             more = self.merging.total(scores, weights)
             total = more if total is None else self.merging.joined(total, more)

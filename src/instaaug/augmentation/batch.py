@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from instaaug.errors import ArgumentError
 from instaaug.objectives import ScoreFactor
 
-__all__ = ["AugmentedBatch"]
+__all__ = ["AugmentedBatch", "repeat_batch"]
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class AugmentedBatch:
 
     Arguments:
         inputs: Augmented inputs, ``(n * B, C, H, W)``.
-        targets: Targets repeated likewise, if they were given.
+        targets: Targets, repeated in the same order, if they were given.
         theta: The parameters that were drawn, ``(n, B, D)``.
         log_prob: Their log-probability, ``(n, B)``.
         entropy: Entropy of each factor in nats, with gradient, ``(B, F)``.
@@ -79,3 +80,16 @@ class AugmentedBatch:
             return own
         share = self.own_share.to(own.dtype)
         return share * own + (1 - share) * loss_of(self.partner_targets)
+
+
+def repeat_batch(x: Tensor, n: int) -> Tensor:
+    """A batch n times in a row, in the same memory order, which ``Tensor.repeat`` forgets.
+
+    Example:
+        >>> repeat_batch(torch.tensor([1, 2]), 3)
+        tensor([1, 2, 1, 2, 1, 2])
+        >>> x = torch.rand(2, 3, 4, 4).to(memory_format=torch.channels_last)
+        >>> repeat_batch(x, 2).is_contiguous(memory_format=torch.channels_last)
+        True
+    """
+    return x if n == 1 else torch.cat([x] * n)

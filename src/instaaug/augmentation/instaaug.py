@@ -13,7 +13,7 @@ from instaaug.augmentation import checks, weights_file
 from instaaug.augmentation.at_test_time import Select
 from instaaug.augmentation.augmenter import Augmenter
 from instaaug.augmentation.baseline_heads import BaselineHeads
-from instaaug.augmentation.batch import AugmentedBatch
+from instaaug.augmentation.batch import AugmentedBatch, repeat_batch
 from instaaug.augmentation.choosing import choose
 from instaaug.augmentation.describe import describe
 from instaaug.augmentation.looking import looked_at
@@ -237,11 +237,10 @@ class InstaAug(Augmenter):
         samples = _every_choice(joint) if exact else joint.draw(n_samples, generator=generator)
         theta = joint.theta(samples)
         n = len(theta)
-        repeated = x if n == 1 else torch.cat([x] * n)  # `repeat` forgets the memory order
-        inputs = self.render(repeated, theta.flatten(0, 1))
+        inputs = self.render(repeat_batch(x, n), theta.flatten(0, 1))
         return AugmentedBatch(
             inputs=inputs,
-            targets=None if targets is None else targets.repeat(n, *[1] * (targets.ndim - 1)),
+            targets=None if targets is None else repeat_batch(targets, n),
             theta=theta,
             log_prob=joint.log_prob(tuple(s.detach() for s in samples)),
             entropy=joint.entropies(),

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
 from instaaug.augmentation.augmenter import Augmenter
+from instaaug.augmentation.batch import repeat_batch
 from instaaug.augmentation.instaaug import InstaAug
 from instaaug.augmentation.views import Select
 from instaaug.distributions import FiniteTheta, ThetaDistribution, UniformBox
@@ -122,7 +123,7 @@ def observe(
             replace=replace_drawn, generator=generator,
         )  # fmt: skip
         shown = views.theta[:n_rendered]
-        rendered = augmenter.render(x.repeat(len(shown), 1, 1, 1), shown.flatten(0, 1))
+        rendered = augmenter.render(repeat_batch(x, len(shown)), shown.flatten(0, 1))
         factors = _factors(augmenter, x, views.theta, targets)
     transform = getattr(augmenter, "transform", None)
     if isinstance(transform, Composition) and mean is None and std is None:

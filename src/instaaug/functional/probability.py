@@ -1,10 +1,18 @@
-"""Draws without replacement, mutual information, quasi-random points."""
+"""Draws without replacement, mutual information, quasi-random points, generators."""
+
+from hashlib import sha256
 
 import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-__all__ = ["gumbel_top_k", "mutual_information", "quasi_random", "systematic_choice"]
+__all__ = [
+    "gumbel_top_k",
+    "host_generator",
+    "mutual_information",
+    "quasi_random",
+    "systematic_choice",
+]
 
 
 def gumbel_top_k(
@@ -71,3 +79,25 @@ def systematic_choice(
     cumulative = probs.cumsum(dim=-1)
     index = torch.searchsorted(cumulative, points * cumulative[..., -1:], right=True)
     return index.clamp(max=probs.shape[-1] - 1).movedim(-1, 0)
+
+
+def host_generator(generator: Generator | None) -> Generator | None:
+    """A source of randomness on the host, as repeatable as the one given, which may be a device's.
+
+    To read a number that a device has drawn, the host waits until the device has done all that
+    it was told before. But the state of a device's generator is kept by the host, and so a
+    generator can be seeded from it at once.
+
+    Arguments:
+        generator: Of any device, or None. Those of a processor are returned as they are.
+
+    Example:
+        >>> seeded = torch.Generator().manual_seed(0)
+        >>> host_generator(seeded) is seeded
+        True
+    """
+    if generator is None or generator.device.type == "cpu":
+        return generator
+    torch.rand((), generator=generator, device=generator.device)  # the next call must differ
+    state = generator.get_state().numpy().tobytes()
+    return Generator().manual_seed(int.from_bytes(sha256(state).digest()[:8], "big"))

@@ -1,6 +1,8 @@
-"""AdaAug: operations that a policy chooses for each input by what the classifier sees in it."""
+"""AdaAug: a policy chooses operations or boxes for each input by the classifier's features."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
@@ -8,17 +10,183 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import override
 
+from instaaug.augmentation import AugmentedBatch, HeldOutBatch, HeldOutLearner, LossesOf
+from instaaug.augmentation.batch import repeat_batch
+from instaaug.distributions import ThetaDistribution
 from instaaug.errors import ArgumentError
 from instaaug.functional.probability import gumbel_top_k
 from instaaug.functional.warp import PaddingMode
-from instaaug.methods.ada_policy import AdaPolicy, Candidates, Raw
-from instaaug.methods.drawn_operations import with_hole_places
-from instaaug.methods.operation_levels import LEVELS, values_at
-from instaaug.methods.operations import Interpolation, Operations, number_of
+from instaaug.methods.operations import (
+    LEVELS,
+    Interpolation,
+    Operations,
+    add_hole_places,
+    number_of,
+    values_at,
+)
 from instaaug.methods.registry import METHODS
+from instaaug.methods.simple import TransformAugmenter
+from instaaug.networks.frozen_features import plain
+from instaaug.networks.penultimate import PenultimateFeatures
+from instaaug.parameterizations import CropGrid, make_family
+from instaaug.parameterizations.heads import SMALL
 from instaaug.shapes import Images
+from instaaug.spaces import Level
+from instaaug.transforms import PAPER_LEVELS, Crop, Transform
 
-__all__ = ["ADA_OPERATIONS", "AdaAugment"]
+__all__ = ["ADA_OPERATIONS", "AdaAugment", "AdaCrops", "AdaPolicy", "Candidates"]
+
+
+Raw = Float[Tensor, "batch n_raw"]
+MOST_ROWS = 128  # that the model sees at once
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The m variants of each of B inputs whose features are mixed.
+
+    Arguments:
+        theta: What makes them, ``(m, B, D)``.
+        weight: Their shares of the mixture, with gradient, ``(m, B)``.
+        magnitude: With gradient, ``(m, B)``: every pixel of a variant is held to grow by as much
+            as its magnitude does, whatever it truly does. None where variants have none.
+    """
+
+    theta: Float[Tensor, "m batch d"]
+    weight: Float[Tensor, "m batch"]
+    magnitude: Float[Tensor, "m batch"] | None = None
+
+
+class AdaPolicy(TransformAugmenter, HeldOutLearner):
+    r"""A linear map from the features of the classifier to a choice among candidates.
+
+    With f the features of the model (what enters its last linear layer g) and p the policy, a
+    held-out image x is judged by
+
+    .. math:: \ell\Bigl(g\bigl(\textstyle\sum_j p_j(f(x))\, f(\tau_j(x))\bigr),\, y\Bigr),
+
+    and only the policy learns from it. The model is in evaluation mode whenever it is asked.
+    :meth:`attach` makes the policy, for only the model tells how many features there are.
+
+    Arguments:
+        transform: What happens to images.
+        n_candidates: Variants whose features are mixed.
+        temperature: Divides the logits where candidates are drawn, not where features are mixed.
+        search_every: Batches per step of the policy.
+        mean: Per-channel mean the images were normalized with.
+        std: Per-channel standard deviation the images were normalized with.
+        padding_mode: What lies outside of the image.
+        size: Output side, or height and width.
+    """
+
+    head: nn.Linear | None
+
+    def __init__(
+        self,
+        transform: Transform,
+        *,
+        n_candidates: int,
+        temperature: float,
+        search_every: int,
+        mean: Sequence[float] | None,
+        std: Sequence[float] | None,
+        padding_mode: PaddingMode,
+        size: int | tuple[int, int] | None,
+    ) -> None:
+        super().__init__(transform, mean=mean, std=std, padding_mode=padding_mode, size=size)
+        if not temperature > 0:
+            raise ArgumentError(
+                f"`temperature` must be above 0: got {temperature}. 1 draws by the learned "
+                "probabilities, more makes them more alike."
+            )
+        if search_every < 1:
+            raise ArgumentError(f"`search_every` must be at least 1: got {search_every}.")
+        self.n_candidates = n_candidates
+        self.temperature, self.search_every = temperature, search_every
+        self.head = None
+        self._features: PenultimateFeatures | None = None
+
+    @abstractmethod
+    def make_head(self, n_features: int) -> nn.Linear:
+        """The policy before it has learned anything."""
+
+    @abstractmethod
+    def candidates(self, raw: Raw, generator: Generator | None) -> Candidates:
+        """What is mixed for inputs of which the policy says ``raw``."""
+
+    @override
+    def attach(self, model: nn.Module) -> None:
+        """Read the features of ``model`` from now on; the first time, make the policy."""
+        features = PenultimateFeatures(model)
+        if self.head is None:
+            self.head = self.make_head(features.n_features).to(features.head.weight.device)
+        elif self.head.in_features != features.n_features:
+            raise ArgumentError(
+                f"`model` must have the {self.head.in_features} features that the policy reads: "
+                f"got {features.n_features}. Make a new {type(self).__name__} for this model."
+            )
+        self._features = features
+
+    def raw(self, x: Images, features: PenultimateFeatures | None = None) -> Raw:
+        """What the policy says of each input, with gradient to the policy alone.
+
+        Arguments:
+            x: Images as the augmenter takes them.
+            features: Those to read; the attached model's by default.
+        """
+        features = features or self._features
+        if features is None or self.head is None:
+            raise ArgumentError(
+                f"`model` must be known to {type(self).__name__}, which reads its features: got "
+                "none. Call attach(model) first."
+            )
+        seen = self.transform.resized(x, padding_mode=self.padding_mode)
+        read = torch.cat([features(part) for part in seen.split(MOST_ROWS)])
+        return self.head(read.to(self.head.weight))
+
+    @override
+    def search_objective(
+        self,
+        model: nn.Module,
+        batch: AugmentedBatch,
+        held_out: HeldOutBatch,
+        losses_of: LossesOf,
+        generator: Generator | None = None,
+    ) -> Float[Tensor, ""]:
+        """The mean loss of mixed features.
+
+        A few inputs at a time, which bounds the memory: the graph of each part is used up to find
+        how its loss depends on what the policy says, and a linear function with this value and
+        gradient takes its place. So ``losses_of`` must not compare inputs.
+        """
+        features = self._features
+        if features is None or features.model is not plain(model):
+            features = PenultimateFeatures(model)
+        raw = self.raw(held_out.inputs, features)
+        at_once = max(1, MOST_ROWS // self.n_candidates)
+        total = raw.new_zeros(())
+        for start in range(0, len(raw), at_once):
+            rows = slice(start, start + at_once)
+            with torch.enable_grad():
+                said = raw[rows].detach().requires_grad_()
+                found = self.candidates(said, generator)
+                mixed = self._mix_features(held_out.inputs[rows], found, features)
+                loss = losses_of(features.head(mixed), held_out.targets[rows]).sum()
+                (slope,) = torch.autograd.grad(loss, said)
+            total = total + loss.detach() + (slope * (raw[rows] - said.detach())).sum()
+        return total / len(raw)
+
+    def _mix_features(
+        self, x: Images, found: Candidates, features: PenultimateFeatures
+    ) -> Float[Tensor, "batch n_features"]:
+        n = len(found.theta)
+        variants = self.render(repeat_batch(x, n), found.theta.flatten(0, 1))
+        if found.magnitude is not None:
+            nothing = (found.magnitude - found.magnitude.detach()).to(variants.dtype)
+            variants = variants + nothing.flatten()[:, None, None, None]
+        read = features(variants, gradient=found.magnitude is not None).unflatten(0, (n, -1))
+        return torch.einsum("mb, mbf -> bf", found.weight.to(read.dtype), read)
+
 
 ADA_OPERATIONS = {**LEVELS, "flip": (0.0, 0.0), "identity": (0.0, 0.0)}
 """The 17 operations, and their values at magnitudes 0 and 1."""
@@ -36,7 +204,7 @@ class AdaAugment(AdaPolicy):
     logits s of each input. To train or test the classifier, k distinct operations are drawn, one
     after the other, with probabilities in proportion to :math:`\exp(s_j / T)`; each magnitude
     moves up or down by an amount uniform in [0, δ], is clipped to [0, 1], and scales the
-    operation's range. The policy learns as :class:`~instaaug.methods.ada_policy.AdaPolicy` tells,
+    operation's range. The policy learns as :class:`AdaPolicy` tells,
     from all 17 operations at their magnitudes, with T = 1 and without δ. Pixels are taken to grow
     with the magnitude one to one, for most operations have no gradient.
 
@@ -51,12 +219,12 @@ class AdaAugment(AdaPolicy):
         delta: δ, by how much magnitudes are moved at most.
         search_every: Batches per step of the policy.
         mean: Per-channel mean the images were normalized with; operations see them without.
-        std: Per-channel standard deviation, likewise.
+        std: Per-channel standard deviation the images were normalized with.
         interpolation: How a warp reads between pixels: ``"nearest"`` as in the source, or
             ``"bilinear"``.
         padding_mode: What lies outside of the image; ``"zeros"`` is black, also for
             normalized images.
-        size: Side, or height and width, of what comes out; the input's own by default.
+        size: Output side, or height and width; the input's own by default.
 
     References:
         | AdaAug: Learning Class- and Instance-adaptive Data Augmentation Policies
@@ -139,7 +307,7 @@ class AdaAugment(AdaPolicy):
         """Number and value of each operation, in a direction and at a place that are drawn."""
         operation = self.numbers[which]
         coin = torch.rand(level.shape, generator=generator, device=level.device) < 0.5
-        value = with_hole_places(operation, values_at(operation, level, coin), generator)
+        value = add_hole_places(operation, values_at(operation, level, coin), generator)
         return torch.stack([operation.to(value.dtype), value], dim=-1)
 
     @override
@@ -147,4 +315,120 @@ class AdaAugment(AdaPolicy):
         return (
             f"{self.n_operations} of {N} operations, temperature {self.temperature:g}, magnitudes "
             f"± {self.delta:g}, search every {self.search_every} steps"
+        )
+
+
+@METHODS.register("adacrops")
+class AdaCrops(AdaPolicy):
+    r"""Draws one box of a grid for each input, by a policy that learns as AdaAug's does.
+
+    InstaAug's boxes with AdaAug's way of learning: a linear map of the classifier's features gives
+    a logit per box, and learns from the loss of mixed features on held-out images; see
+    :class:`AdaPolicy`. Boxes have no magnitudes. Where there are more than ``max_explored``, so
+    many are drawn uniformly for each held-out image, without replacement, and the policy's
+    probabilities are renormalized over them.
+
+    Arguments:
+        levels: Pairs (size, n): ``n`` × ``n`` boxes of that fraction of the image side.
+        max_outside: Share of a box, per axis, that may lie outside; boxes beyond are moved
+            inwards.
+        initial_entropy: Of the first policy, in nats. Like InstaAug's it prefers large boxes; the
+            default is the middle of the band that was best in the paper. From log K on all boxes
+            are alike.
+        temperature: Divides the logits where boxes are drawn.
+        max_explored: Most boxes per held-out image whose features are mixed.
+        search_every: Batches per step of the policy.
+        mean: Per-channel mean the images were normalized with.
+        std: Per-channel standard deviation the images were normalized with.
+        padding_mode: What lies outside of the image.
+        size: Output side, or height and width; the input's own by default.
+
+    References:
+        | Instance-Specific Augmentation: Capturing Local Invariances (Miao et al., 2022)
+        | https://arxiv.org/abs/2206.00051
+
+    Example:
+        >>> from instaaug.networks import SmallCNN
+        >>> aug = AdaCrops(levels=[(0.5, 2), (1.0, 1)])
+        >>> aug.attach(SmallCNN(10))
+        >>> aug.draw(torch.rand(2, 3, 32, 32), n_samples=4).shape
+        torch.Size([4, 2, 4])
+    """
+
+    def __init__(
+        self,
+        *,
+        levels: Sequence[Level] = PAPER_LEVELS,
+        max_outside: float = 1.0,
+        initial_entropy: float = 3.25,
+        temperature: float = 1.0,
+        max_explored: int = 17,
+        search_every: int = 3,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+        padding_mode: PaddingMode = "zeros",
+        size: int | tuple[int, int] | None = None,
+    ) -> None:
+        if max_explored < 2:
+            raise ArgumentError(
+                "`max_explored` must be at least 2, or there is nothing to mix: got "
+                f"{max_explored}. AdaAug mixes 17."
+            )
+        crop = Crop(tuple(levels), max_outside=max_outside)
+        grid = CropGrid(crop.levels, max_outside=max_outside)
+        super().__init__(
+            crop, n_candidates=min(max_explored, len(grid)), temperature=temperature,
+            search_every=search_every, mean=mean, std=std, padding_mode=padding_mode, size=size,
+        )  # fmt: skip
+        self.grid, self.initial_entropy = grid, initial_entropy
+        self.family = make_family(crop.spaces["box"], grid)
+
+    @override
+    def make_head(self, n_features: int) -> nn.Linear:
+        head = nn.Linear(n_features, len(self.grid))
+        with torch.no_grad():
+            head.weight.mul_(SMALL)
+            head.bias.copy_(self.family.raw_at(self.initial_entropy))
+        return head
+
+    def distribution(self, x: Images) -> ThetaDistribution:
+        """What boxes are drawn from for each input."""
+        return self.family(self.raw(x) / self.temperature)
+
+    @override
+    @torch.no_grad()
+    def draw_theta(
+        self, x: Images, n_samples: int, generator: Generator | None
+    ) -> Float[Tensor, "n batch d"]:
+        boxes = self.distribution(x)
+        return boxes.theta(boxes.draw(n_samples, generator=generator))
+
+    @override
+    @torch.no_grad()
+    def draw(
+        self,
+        x: Images,
+        n_samples: int,
+        *,
+        select: str = "sample",
+        replace: bool = False,
+        generator: Generator | None = None,
+    ) -> Float[Tensor, "n batch d"]:
+        boxes = self.distribution(x)
+        if select == "top":
+            return boxes.theta(boxes.spread(n_samples))
+        return boxes.theta(boxes.draw(n_samples, replace=replace, generator=generator))
+
+    @override
+    def candidates(self, raw: Raw, generator: Generator | None) -> Candidates:
+        alike = torch.zeros_like(raw.detach())
+        which = gumbel_top_k(alike, self.n_candidates, generator=generator)
+        weight = raw.T.gather(0, which).softmax(dim=0)
+        return Candidates(self.family(raw).theta(which), weight)
+
+    @override
+    def extra_repr(self) -> str:
+        return (
+            f"{self.grid.story}, temperature {self.temperature:g}, {self.n_candidates} explored "
+            f"every {self.search_every} steps"
         )

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 from instaaug.augmentation import AugmentedBatch, Augmenter
+from instaaug.augmentation.batch import repeat_batch
 from instaaug.augmentation.checks import check_call, checked_losses
 from instaaug.augmentation.choosing import choose
 from instaaug.augmentation.settings import as_composition
@@ -88,12 +89,9 @@ class LearnedRanges(Augmenter, ABC):
         joint = self.distribution(len(x))
         samples = joint.draw(n_samples, generator=generator)
         theta = joint.theta(samples)
-        repeated = x if n_samples == 1 else x.repeat(n_samples, 1, 1, 1)
         return AugmentedBatch(
-            inputs=self.render(repeated, theta.flatten(0, 1)),
-            targets=None
-            if targets is None
-            else targets.repeat(n_samples, *[1] * (targets.ndim - 1)),
+            inputs=self.render(repeat_batch(x, n_samples), theta.flatten(0, 1)),
+            targets=None if targets is None else repeat_batch(targets, n_samples),
             theta=theta,
             log_prob=joint.log_prob(tuple(s.detach() for s in samples)),
             entropy=joint.entropies(),
@@ -171,9 +169,9 @@ class Augerino(LearnedRanges):
             ``start=1.0, opened="turn"``.
         safe: Whether the bonus ends as soon as any width reaches 10.
         mean: Per-channel mean the images were normalized with.
-        std: Per-channel standard deviation, likewise.
+        std: Per-channel standard deviation the images were normalized with.
         padding_mode: What lies outside of the image.
-        size: Side, or height and width, of what comes out; the input's own by default.
+        size: Output side, or height and width; the input's own by default.
 
     References:
         | Learning Invariances in Neural Networks (Benton et al., 2020)
@@ -277,9 +275,9 @@ class AugerinoColor(LearnedRanges):
         weight: λ.
         start: Raw limits at the start, one below and one above zero; 2 stands for 76% of the way.
         mean: Per-channel mean the images were normalized with; colors are changed without.
-        std: Per-channel standard deviation, likewise.
+        std: Per-channel standard deviation the images were normalized with.
         padding_mode: What lies outside of an image that is resized.
-        size: Side, or height and width, of what comes out; the input's own by default.
+        size: Output side, or height and width; the input's own by default.
 
     References:
         | Learning Invariances in Neural Networks (Benton et al., 2020)

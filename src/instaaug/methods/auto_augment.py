@@ -10,8 +10,7 @@ from typing_extensions import override
 
 from instaaug.errors import UnknownNameError
 from instaaug.functional.warp import PaddingMode
-from instaaug.methods.drawn_operations import NARROW, DrawnOperations
-from instaaug.methods.operations import Interpolation, number_of
+from instaaug.methods.operations import NARROW, DrawnOperations, Interpolation, number_of
 from instaaug.methods.registry import METHODS
 from instaaug.shapes import Images
 
@@ -91,12 +90,12 @@ class AutoAugment(DrawnOperations):
     Arguments:
         policy: The data that the policy was found on: ``"imagenet"`` or ``"cifar10"``.
         mean: Per-channel mean the images were normalized with; operations see them without.
-        std: Per-channel standard deviation, likewise.
+        std: Per-channel standard deviation the images were normalized with.
         interpolation: How a warp reads between pixels: ``"nearest"`` as in the source, or
             ``"bilinear"``.
         padding_mode: What lies outside of the image; ``"zeros"`` is black, also for
             normalized images.
-        size: Side, or height and width, of what comes out; the input's own by default.
+        size: Output side, or height and width; the input's own by default.
 
     References:
         | AutoAugment: Learning Augmentation Policies from Data (Cubuk et al., 2019)

@@ -8,12 +8,11 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 from typing_extensions import override
 
-from instaaug.augmentation.settings import as_composition
 from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.functional.warp import PaddingMode
-from instaaug.methods.simple import SimpleAugmenter
+from instaaug.methods.simple import TransformAugmenter
 from instaaug.parameterizations import CropGrid
-from instaaug.shapes import Images, Rendered
+from instaaug.shapes import Images
 from instaaug.transforms import Crop, Flip
 
 __all__ = ["FixedViews"]
@@ -27,7 +26,7 @@ WHOLE = (0.0, 0.0, 2.0, 2.0)
 Box = Sequence[float]
 
 
-class FixedViews(SimpleAugmenter):
+class FixedViews(TransformAugmenter):
     """A list of boxes, each mirrored or not, in a fixed order and the same for every input.
 
     ``draw(x, n, select="top")`` gives the first n, and starts again at the first beyond the last.
@@ -39,7 +38,7 @@ class FixedViews(SimpleAugmenter):
             image is (0, 0, 2, 2).
         mirrored: Which views are mirrored, left and right exchanged; none by default.
         padding_mode: What lies outside of the image.
-        size: Side, or height and width, of what comes out; the input's own by default.
+        size: Output side, or height and width; the input's own by default.
 
     Example:
         >>> whole, left = (0.0, 0.0, 2.0, 2.0), (-0.5, 0.0, 1.0, 2.0)
@@ -60,11 +59,13 @@ class FixedViews(SimpleAugmenter):
         padding_mode: PaddingMode = "zeros",
         size: int | tuple[int, int] | None = None,
     ) -> None:
-        super().__init__()
-        rows = _checked_boxes(boxes.tolist() if isinstance(boxes, Tensor) else boxes)
-        flags = _checked_flags([False] * len(rows) if mirrored is None else mirrored, len(rows))
-        self.padding_mode: PaddingMode = _check_padding_mode(padding_mode)
-        self.transform = as_composition([Crop(), Flip()], size=_checked_size(size))
+        super().__init__(
+            [Crop(), Flip()],
+            padding_mode=_check_padding_mode(padding_mode),
+            size=_check_size(size),
+        )
+        rows = _check_boxes(boxes.tolist() if isinstance(boxes, Tensor) else boxes)
+        flags = _check_flags([False] * len(rows) if mirrored is None else mirrored, len(rows))
         table = [(*row, -1.0 if flag else 1.0, 1.0) for row, flag in zip(rows, flags, strict=True)]
         self.register_buffer("table", torch.tensor(table), persistent=False)
 
@@ -146,10 +147,6 @@ class FixedViews(SimpleAugmenter):
     ) -> Float[Tensor, "n batch d"]:
         return self.draw(x, n_samples, generator=generator)
 
-    @override
-    def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
-        return self.transform.apply(x, theta, padding_mode=self.padding_mode)
-
     def to_config(self) -> dict[str, Any]:
         """Everything, ready for JSON; :meth:`from_config` reads it back."""
         return {
@@ -179,12 +176,12 @@ class FixedViews(SimpleAugmenter):
                 f"`config` must be that of {NAME!r}: got {config['name']!r:.50}. Build another "
                 "method with its own class."
             )
-        boxes = _checked_boxes(config["boxes"])
+        boxes = _check_boxes(config["boxes"])
         return cls(
             boxes,
-            _checked_flags(config["mirrored"], len(boxes)),
+            _check_flags(config["mirrored"], len(boxes)),
             padding_mode=_check_padding_mode(config["padding_mode"]),
-            size=_checked_size(config["size"]),
+            size=_check_size(config["size"]),
         )
 
     @override
@@ -203,7 +200,7 @@ def _five(share: float) -> list[tuple[float, float, float, float]]:
     return [(x, y, side, side) for x, y in centers]
 
 
-def _checked_boxes(boxes: object) -> list[tuple[float, ...]]:
+def _check_boxes(boxes: object) -> list[tuple[float, ...]]:
     if not isinstance(boxes, Sequence) or isinstance(boxes, str | bytes):
         raise ArgumentError(
             f"`boxes` must be a list of boxes: got {type(boxes).__name__}. "
@@ -214,10 +211,10 @@ def _checked_boxes(boxes: object) -> list[tuple[float, ...]]:
             f"`boxes` must hold 1 to {MOST_VIEWS:,} boxes: got {len(boxes):,}. "
             "Every one is a pass of the model."
         )
-    return [_checked_box(box) for box in boxes]
+    return [_check_box(box) for box in boxes]
 
 
-def _checked_box(box: object) -> tuple[float, ...]:
+def _check_box(box: object) -> tuple[float, ...]:
     numbers = list(box) if isinstance(box, Sequence) and len(box) == 4 else []
     small = [
         isinstance(n, int | float)
@@ -234,7 +231,7 @@ def _checked_box(box: object) -> tuple[float, ...]:
     return tuple(float(n) for n in numbers)
 
 
-def _checked_flags(mirrored: object, n_boxes: int) -> list[bool]:
+def _check_flags(mirrored: object, n_boxes: int) -> list[bool]:
     flags = list(mirrored) if isinstance(mirrored, Sequence) else []
     if len(flags) != n_boxes or not all(isinstance(flag, bool) for flag in flags):
         raise ArgumentError(
@@ -250,7 +247,7 @@ def _check_padding_mode(padding_mode: Any) -> PaddingMode:
     return padding_mode
 
 
-def _checked_size(size: object) -> int | tuple[int, int] | None:
+def _check_size(size: object) -> int | tuple[int, int] | None:
     sides = [size] * 2 if isinstance(size, int) else size
     if sides is None:
         return None

@@ -1,26 +1,264 @@
 """MetaAugment: augmented images weighted by how learning from them would help."""
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from math import log
 
 import torch
 from jaxtyping import Float, Int
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor, autograd, nn
+from torch.autograd import forward_ad
+from torch.func import functional_call
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from typing_extensions import override
 
 from instaaug.augmentation import AugmentedBatch, HeldOutBatch, HeldOutLearner, LossesOf
 from instaaug.augmentation.checks import checked_losses
 from instaaug.errors import ArgumentError
 from instaaug.functional.warp import PaddingMode
-from instaaug.methods.drawn_operations import NARROW, RAND_OPERATIONS, DrawnOperations
-from instaaug.methods.look_ahead import look_ahead_loss
-from instaaug.methods.meta_policy import PairSampler, WeightNetwork
-from instaaug.methods.operations import OPERATIONS, Interpolation, number_of
+from instaaug.methods.operations import (
+    NARROW,
+    OPERATIONS,
+    RAND_OPERATIONS,
+    DrawnOperations,
+    Interpolation,
+    number_of,
+)
 from instaaug.methods.registry import METHODS
+from instaaug.networks.evaluation_mode import evaluation_mode
+from instaaug.networks.frozen_features import eager, plain
 from instaaug.networks.penultimate import PenultimateFeatures
 from instaaug.shapes import Images
 
-__all__ = ["MetaAugment", "SeenBatch"]
+__all__ = [
+    "BatchWithFeatures",
+    "Call",
+    "LossesOfModel",
+    "MetaAugment",
+    "PairSampler",
+    "WeightNetwork",
+    "look_ahead_loss",
+]
+
+
+Call = Callable[[Tensor], Tensor]
+"""The model, as a function."""
+
+LossesOfModel = Callable[[Call], Float[Tensor, " rows"]]
+"""From a model to one loss per input."""
+
+
+def look_ahead_loss(
+    model: nn.Module,
+    weights: Float[Tensor, " rows"],
+    train_losses: LossesOfModel,
+    held_out_losses: LossesOfModel,
+    *,
+    learning_rate: float,
+) -> Float[Tensor, ""]:
+    r"""The mean held-out loss after one step of gradient descent on the weighted training loss.
+
+    .. math:: L\Big(f - \eta \sum_i w_i \nabla \ell_i(f)\Big), \qquad
+        \frac{\partial L}{\partial w_i} = -\eta\, \nabla L \cdot \nabla \ell_i(f)
+
+    The value is that of the formula, the gradient reaches ``weights`` and nothing else. Neither
+    parameters, gradients, buffers nor torch's random state change. The training losses are those
+    of the model in its present mode; the held-out ones those of evaluation.
+
+    Arguments:
+        model: Any module; parameters that do not learn do not take the step.
+        weights: w, one per training loss, with gradient.
+        train_losses: Calls the model it is given and returns one loss per training input.
+        held_out_losses: Calls the model it is given and returns one loss per held-out input.
+        learning_rate: η.
+
+    Example:
+        >>> model, x = nn.Linear(1, 1, bias=False), torch.ones(1, 1)
+        >>> nn.init.zeros_(model.weight)
+        Parameter containing:
+        tensor([[0.]], requires_grad=True)
+        >>> weights = torch.ones(1, requires_grad=True)
+        >>> loss = look_ahead_loss(
+        ...     model,
+        ...     weights,
+        ...     lambda f: f(x)[:, 0],  # the slope is 1, so the parameter goes to -0.5
+        ...     lambda f: (f(x)[:, 0] - 1) ** 2,
+        ...     learning_rate=0.5,
+        ... )
+        >>> loss.item(), torch.autograd.grad(loss, weights)[0].item()  # 1.5², 2·1.5·0.5
+        (2.25, 1.5)
+    """
+    model, used = plain(model), weights.detach()
+    learned = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    with eager(model), sdpa_kernel(SDPBackend.MATH):  # faster ones have no forward derivative
+        with torch.enable_grad(), _swap_parameters(model, learned) as call:
+            gradient = _gradient(train_losses(call), learned, used)
+        stepped = {
+            name: (p.detach() - learning_rate * gradient[name]).requires_grad_()
+            for name, p in learned.items()
+        }
+        with torch.enable_grad(), evaluation_mode(model), _swap_parameters(model, stepped) as call:
+            held_out = held_out_losses(call)
+            slope = _gradient(held_out, stepped, torch.full_like(held_out, 1 / len(held_out)))
+        # ∇L·∇ℓ for all inputs at once is the derivative of the losses along ∇L: one more forward
+        # pass with dual numbers. Backward through the step, the textbook way, gives the same
+        # numbers in about the same time, but keeps the graph of the gradient in memory as well.
+        with torch.no_grad(), _dual_numbers():
+            moving = {
+                name: forward_ad.make_dual(p.detach(), slope[name]) for name, p in learned.items()
+            }
+            with _swap_parameters(model, moving) as call:
+                tangent = forward_ad.unpack_dual(train_losses(call)).tangent
+    effect = torch.zeros_like(used) if tangent is None else -learning_rate * tangent
+    return held_out.detach().mean() + (effect.to(weights) * (weights - used)).sum()
+
+
+def _gradient(
+    losses: Tensor, parameters: Mapping[str, Tensor], weights: Tensor
+) -> dict[str, Tensor]:
+    """The gradient of the weighted sum of the losses; zero where a parameter has no part."""
+    found = autograd.grad(
+        losses, list(parameters.values()), weights.to(losses), materialize_grads=True
+    )
+    return dict(zip(parameters, found, strict=True))
+
+
+@contextmanager
+def _dual_numbers() -> Iterator[None]:
+    """Forward derivatives; torch itself makes their rules with what it has deprecated since."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="`torch.jit", category=DeprecationWarning)
+        with forward_ad.dual_level():
+            yield
+
+
+@contextmanager
+def _swap_parameters(model: nn.Module, parameters: Mapping[str, Tensor]) -> Iterator[Call]:
+    """The model with other parameters and with copies of its buffers.
+
+    Every pass begins in torch's present random state and leaves it alone, so that dropout drops
+    the same in the two passes over the training inputs, and in the model's own step.
+    """
+    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    devices = {p.device for p in parameters.values() if p.device.type == "cuda"}
+
+    def call(x: Tensor) -> Tensor:
+        return functional_call(model, {**parameters, **buffers}, (x,))
+
+    with torch.random.fork_rng(devices=sorted(devices, key=str)):
+        yield call
+
+
+N_HIDDEN = 100
+
+
+class WeightNetwork(nn.Module):
+    """From features of an image and an embedding of what happened to it to a weight in (0, 1).
+
+    Arguments:
+        n_features: Of the image.
+        n_embedding: Of what happened to it.
+
+    Example:
+        >>> network = WeightNetwork(512, 28)
+        >>> network(torch.rand(4, 512), torch.rand(4, 28)).shape
+        torch.Size([4])
+    """
+
+    def __init__(self, n_features: int, n_embedding: int) -> None:
+        super().__init__()
+        self.n_features = n_features
+        self.of_features = nn.Linear(n_features, N_HIDDEN)
+        self.of_embedding = nn.Linear(n_embedding, N_HIDDEN)
+        self.weight = nn.Linear(2 * N_HIDDEN, 1)
+
+    @override
+    def forward(
+        self, features: Float[Tensor, "rows features"], embedding: Float[Tensor, "rows embedding"]
+    ) -> Float[Tensor, " rows"]:
+        hidden = torch.cat([self.of_features(features), self.of_embedding(embedding)], dim=-1)
+        return self.weight(hidden.relu()).sigmoid()[:, 0]
+
+
+class PairSampler(nn.Module):
+    r"""Draws ordered pairs of K operations, the more often the more they weighed of late.
+
+    .. math:: p_{jk} = (1 - \varepsilon)\, \frac{\bar w_{jk}}{\sum \bar w} + \varepsilon / K^2
+
+    :math:`\bar w_{jk}` is the mean weight of the images that pair (j, k) made in the latest
+    periods; a pair that made none counts as 1, the most, so that it will. All state lies in
+    buffers.
+
+    Arguments:
+        n_operations: K.
+        epsilon: ε, the share of all draws that is uniform.
+        period: Batches until the probabilities are made anew.
+        n_periods: How many of the latest periods count.
+
+    Example:
+        >>> sampler = PairSampler(2, epsilon=0.1, period=1, n_periods=50)
+        >>> pairs = torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1]])
+        >>> sampler.record(pairs, torch.tensor([0.0, 0.25, 0.25, 0.5]))
+        >>> sampler.probs  # 0.9 of the weights, and 0.1 / 4
+        tensor([[0.0250, 0.2500],
+                [0.2500, 0.4750]])
+    """
+
+    sums: Tensor
+    counts: Tensor
+    n_batches: Tensor
+    probs: Tensor
+
+    def __init__(self, n_operations: int, *, epsilon: float, period: int, n_periods: int) -> None:
+        super().__init__()
+        self.n_operations, self.epsilon = n_operations, epsilon
+        self.period, self.n_periods = period, n_periods
+        shape = (n_operations, n_operations)
+        self.register_buffer("sums", torch.zeros(n_periods, *shape))
+        self.register_buffer("counts", torch.zeros(n_periods, *shape))
+        self.register_buffer("n_batches", torch.zeros((), dtype=torch.long))
+        self.register_buffer("probs", torch.full(shape, 1 / n_operations**2))
+
+    def draw(
+        self, shape: tuple[int, int], *, generator: Generator | None, device: torch.device
+    ) -> Int[Tensor, "n batch 2"]:
+        """Pairs of operations, by their numbers from 0 to K - 1."""
+        probs = self.probs.flatten().to(device)
+        n = shape[0] * shape[1]
+        which = torch.multinomial(probs, n, replacement=True, generator=generator).view(shape)
+        first = which.div(self.n_operations, rounding_mode="floor")
+        return torch.stack([first, which % self.n_operations], dim=-1)
+
+    @torch.no_grad()
+    def record(self, pairs: Int[Tensor, "rows 2"], weights: Float[Tensor, " rows"]) -> None:
+        """Take down what the images of a batch weighed; at a period's end change what is drawn."""
+        n_before = int(self.n_batches)
+        slot = n_before // self.period % self.n_periods
+        if n_before % self.period == 0:  # what was there is out of date
+            self.sums[slot] = 0
+            self.counts[slot] = 0
+        place = (pairs[:, 0], pairs[:, 1])
+        weights = weights.to(self.sums)
+        self.sums[slot].index_put_(place, weights, accumulate=True)
+        self.counts[slot].index_put_(place, torch.ones_like(weights), accumulate=True)
+        self.n_batches += 1
+        if (n_before + 1) % self.period == 0:
+            self._refresh()
+
+    def _refresh(self) -> None:
+        counts = self.counts.sum(dim=0)
+        mean = torch.where(counts > 0, self.sums.sum(dim=0) / counts.clamp(min=1), 1.0)
+        share = mean / mean.sum().clamp(min=torch.finfo(mean.dtype).tiny)
+        self.probs.copy_((1 - self.epsilon) * share + self.epsilon / self.n_operations**2)
+
+    @property
+    def relative_entropy(self) -> Float[Tensor, ""]:
+        """Entropy of what is drawn, as a share of the most there can be, log K²."""
+        entropy = torch.special.entr(self.probs).sum()
+        return entropy / log(self.n_operations**2)
+
 
 N_BINS = 1001  # as good as continuous: no two of them differ in what a byte can show
 N_PERIODS = 50
@@ -29,7 +267,7 @@ N_OPERATIONS = len(RAND_OPERATIONS)
 
 
 @dataclass(frozen=True)
-class SeenBatch(AugmentedBatch):
+class BatchWithFeatures(AugmentedBatch):
     """Augmented inputs with what the model sees in them.
 
     Arguments:
@@ -50,7 +288,7 @@ class MetaAugment(DrawnOperations, HeldOutLearner):
 
     The policy looks one step ahead: it minimizes the loss on held-out images that the model would
     have after a step of gradient descent on that very objective. Pairs whose images weighed more
-    of late are drawn more often (:class:`~instaaug.methods.meta_policy.PairSampler`).
+    of late are drawn more often (:class:`~instaaug.methods.meta_augment.PairSampler`).
 
     Magnitudes are uniform, in the ranges of :class:`~instaaug.methods.RandAugment`; half of the
     signed ones go in the other direction. The embedding has a slot for each operation at each of
@@ -67,11 +305,11 @@ class MetaAugment(DrawnOperations, HeldOutLearner):
         refresh_every: Steps until the probabilities of pairs are made anew, about an epoch; the
             latest 50 such periods count.
         mean: Per-channel mean the images were normalized with; operations see them without.
-        std: Per-channel standard deviation, likewise.
+        std: Per-channel standard deviation the images were normalized with.
         interpolation: How a warp reads between pixels: ``"nearest"`` or ``"bilinear"``.
         padding_mode: What lies outside of the image; ``"zeros"`` is black, also for
             normalized images.
-        size: Side, or height and width, of what comes out; the input's own by default.
+        size: Output side, or height and width; the input's own by default.
 
     References:
         | MetaAugment: Sample-Aware Data Augmentation Policy Learning (Zhou et al., 2021)
@@ -151,7 +389,7 @@ class MetaAugment(DrawnOperations, HeldOutLearner):
         if self._features is None:  # pictures need no model
             return batch
         found = {field.name: getattr(batch, field.name) for field in fields(batch)}
-        return SeenBatch(**found, features=self._features(batch.inputs))
+        return BatchWithFeatures(**found, features=self._features(batch.inputs))
 
     def pairs(self, batch: AugmentedBatch) -> Int[Tensor, "rows 2"]:
         """Which of the 14 operations made each augmented image, in their order."""
@@ -173,7 +411,7 @@ class MetaAugment(DrawnOperations, HeldOutLearner):
 
     def raw_weights(self, batch: AugmentedBatch) -> Float[Tensor, " rows"]:
         """What the policy gives each augmented image, in (0, 1), with gradient."""
-        features = batch.features if isinstance(batch, SeenBatch) else None
+        features = batch.features if isinstance(batch, BatchWithFeatures) else None
         if features is None or self.policy is None:
             raise ArgumentError(
                 "`batch` must come from an augmenter that knows the model: got one without "
@@ -193,7 +431,7 @@ class MetaAugment(DrawnOperations, HeldOutLearner):
         losses = checked_losses(losses, batch).flatten()
         raw = self.raw_weights(batch).detach().to(losses)  # on training loss it would weigh ease
         if self.training and torch.is_grad_enabled():
-            self.sampler.note(self.pairs(batch), raw)
+            self.sampler.record(self.pairs(batch), raw)
         return (raw / raw.sum() * losses).sum()
 
     @override

@@ -1,21 +1,23 @@
-"""What MixUp and CutMix share: every input is mixed with another one of its batch."""
+"""MixUp and CutMix: every input is mixed with another one of its batch."""
 
 from abc import abstractmethod
 from dataclasses import replace
 from math import isfinite
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Generator, Tensor
 from typing_extensions import override
 
 from instaaug.augmentation import AugmentedBatch
 from instaaug.augmentation.augmenter import TASKS
 from instaaug.errors import ArgumentError
+from instaaug.methods.registry import METHODS
 from instaaug.methods.simple import SimpleAugmenter
 from instaaug.shapes import Images, Rendered, Rows, Scalars
 
-__all__ = ["MixingAugmenter", "draw_beta"]
+__all__ = ["CutMix", "MixUp", "MixingAugmenter", "draw_beta"]
+
 
 SMALLEST, LARGEST = 1e-6, 1e6  # beyond them λ is 0, 1 or 1/2 but for rounding
 
@@ -23,7 +25,7 @@ SMALLEST, LARGEST = 1e-6, 1e6  # beyond them λ is 0, 1 or 1/2 but for rounding
 class MixingAugmenter(SimpleAugmenter):
     r"""Mixes every input with a partner, drawn as a random permutation of the batch.
 
-    Of a mixture that is to the share λ the input's own, the loss is mixed likewise
+    Of a mixture that is to the share λ the input's own, the loss is mixed to the same share
     (:meth:`AugmentedBatch.losses <instaaug.augmentation.AugmentedBatch.losses>`), which for
     cross-entropy is the loss of the mixed labels and works for every other loss as well.
 
@@ -55,7 +57,7 @@ class MixingAugmenter(SimpleAugmenter):
         """How much of its partner each input takes: all columns of θ but the last."""
 
     @abstractmethod
-    def mixed(self, own: Images, partner: Images, amounts: Rows) -> tuple[Images, Scalars]:
+    def mix(self, own: Images, partner: Images, amounts: Rows) -> tuple[Images, Scalars]:
         """Images mixed with their partners, row by row, and the share that is their own."""
 
     @override
@@ -84,7 +86,7 @@ class MixingAugmenter(SimpleAugmenter):
         batch = super().forward(x, n_samples, generator, targets)
         rows = batch.theta.flatten(0, 1)
         partner = rows[:, -1].long()
-        inputs, share = self.mixed(batch.inputs, x[partner], rows[:, :-1])
+        inputs, share = self.mix(batch.inputs, x[partner], rows[:, :-1])
         return replace(
             batch,
             inputs=inputs,
@@ -113,3 +115,123 @@ def draw_beta(
     uniform = torch.empty_like(one_more).uniform_(generator=generator)
     first, second = gamma.log() + uniform.log() / alpha
     return (first - second).sigmoid()
+
+
+@METHODS.register("mixup")
+class MixUp(MixingAugmenter):
+    r"""Blends every input and its loss with those of another input of the batch.
+
+    .. math:: \tilde x_i = \lambda\,x_i + (1 - \lambda)\,x_{\pi(i)}, \qquad
+              \ell_i = \lambda\,\ell(f(\tilde x_i), y_i)
+                       + (1 - \lambda)\,\ell(f(\tilde x_i), y_{\pi(i)})
+
+    with λ from Beta(α, α), one for the whole batch as in the source's code, and a random
+    permutation π. θ is λ and π(i). At test time nothing is mixed.
+
+    Arguments:
+        alpha: α; 1 is the source's for small images, 0.2 for ImageNet.
+        per_input: Whether every input has a λ of its own.
+
+    References:
+        | mixup: Beyond Empirical Risk Minimization (Zhang et al., 2018)
+        | https://arxiv.org/abs/1710.09412
+
+    Example:
+        >>> x, y = torch.tensor([0.0, 1.0]).view(2, 1, 1, 1), torch.tensor([0, 1])
+        >>> batch = MixUp()(x, targets=y)
+        >>> blend = batch.own_share * batch.targets + (1 - batch.own_share) * batch.partner_targets
+        >>> torch.allclose(batch.inputs.flatten(), blend)
+        True
+    """
+
+    def __init__(self, *, alpha: float = 1.0, per_input: bool = False) -> None:
+        super().__init__(alpha)
+        self.per_input = per_input
+
+    @override
+    def draw_amounts(
+        self, x: Images, n_samples: int, generator: Generator | None
+    ) -> Float[Tensor, "n batch m"]:
+        shape = (n_samples, len(x) if self.per_input else 1, 1)
+        share = draw_beta(self.alpha, shape, like=x, generator=generator)
+        return share.float().expand(-1, len(x), -1)
+
+    @override
+    def mix(self, own: Images, partner: Images, amounts: Rows) -> tuple[Images, Scalars]:
+        share = amounts[:, 0]
+        return torch.lerp(partner, own, share.to(own.dtype)[:, None, None, None]), share
+
+    @override
+    def extra_repr(self) -> str:
+        return f"alpha {self.alpha:g}, a share per {'input' if self.per_input else 'batch'}"
+
+
+@METHODS.register("cutmix")
+class CutMix(MixingAugmenter):
+    r"""Replaces a box of every input by that of another input, and mixes losses by area.
+
+    With λ from Beta(α, α) the box has :math:`\sqrt{1 - \lambda}` of each side, rounded down to
+    whole pixels, and then, as in the source's code, to an even number of them. Its center is a
+    pixel drawn uniformly; what lies outside of the image is lost, so that the loss of the partner
+    counts with the share of the image that the box really covers. All inputs of a batch have the
+    same box, and a partner each: a random permutation π.
+
+    θ is the box in pixels, :math:`left \le column < right` and :math:`top \le row < bottom`, in
+    this order, and π(i). At test time nothing is mixed.
+
+    Arguments:
+        alpha: α; 1 is the source's.
+        probability: Of mixing a batch at all; 1 is the source's for ImageNet, 0.5 for CIFAR.
+
+    References:
+        | CutMix: Regularization Strategy to Train Strong Classifiers with Localizable Features
+        | (Yun et al., 2019)
+        | https://arxiv.org/abs/1905.04899
+
+    Example:
+        >>> x = torch.tensor([0.0, 1.0]).view(2, 1, 1, 1).expand(2, 1, 8, 8)
+        >>> batch = CutMix()(x)
+        >>> partner = batch.theta[0, :, -1]
+        >>> blend = batch.own_share * x[:, 0, 0, 0] + (1 - batch.own_share) * partner
+        >>> torch.allclose(batch.inputs.mean(dim=(1, 2, 3)), blend)
+        True
+    """
+
+    def __init__(self, *, alpha: float = 1.0, probability: float = 1.0) -> None:
+        super().__init__(alpha)
+        if not 0 < probability <= 1:
+            raise ArgumentError(
+                f"`probability` must lie in (0, 1]: got {probability}. 1 mixes every batch."
+            )
+        self.probability = float(probability)
+
+    @override
+    def draw_amounts(
+        self, x: Images, n_samples: int, generator: Generator | None
+    ) -> Float[Tensor, "n batch m"]:
+        share = draw_beta(self.alpha, (n_samples,), like=x, generator=generator)
+        coin = torch.rand(n_samples, generator=generator, device=x.device)
+        side = torch.where(coin < self.probability, (1 - share).sqrt(), 0.0)
+        edges: list[Tensor] = []
+        for n_pixels in (x.shape[-1], x.shape[-2]):
+            half = (side * n_pixels).long() // 2
+            center = torch.randint(n_pixels, half.shape, generator=generator, device=x.device)
+            edges += [(center - half).clamp(min=0), (center + half).clamp(max=n_pixels)]
+        return torch.stack(edges, dim=-1)[:, None].float().expand(-1, len(x), -1)
+
+    @override
+    def mix(self, own: Images, partner: Images, amounts: Rows) -> tuple[Images, Scalars]:
+        left, right, top, bottom = amounts.unbind(-1)
+        height, width = own.shape[-2:]
+        inside = _between(top, bottom, height)[:, :, None] & _between(left, right, width)[:, None]
+        share = 1 - (right - left) * (bottom - top) / (height * width)
+        return torch.where(inside[:, None], partner, own), share
+
+    @override
+    def extra_repr(self) -> str:
+        return f"alpha {self.alpha:g}, probability {self.probability:g}"
+
+
+def _between(start: Scalars, end: Scalars, n_pixels: int) -> Bool[Tensor, "batch n_pixels"]:
+    pixels = torch.arange(n_pixels, device=start.device)
+    return (pixels >= start[:, None]) & (pixels < end[:, None])

@@ -9,8 +9,13 @@ from typing_extensions import override
 
 from instaaug.errors import ArgumentError
 from instaaug.functional.warp import PaddingMode
-from instaaug.methods.drawn_operations import NARROW, RAND_OPERATIONS, DrawnOperations
-from instaaug.methods.operations import Interpolation, number_of
+from instaaug.methods.operations import (
+    NARROW,
+    RAND_OPERATIONS,
+    DrawnOperations,
+    Interpolation,
+    number_of,
+)
 from instaaug.methods.registry import METHODS
 from instaaug.shapes import Images
 
@@ -29,12 +34,12 @@ class RandAugment(DrawnOperations):
         magnitude: M, the bin of all magnitudes, from 0 to ``n_bins`` - 1.
         n_bins: Magnitudes per operation.
         mean: Per-channel mean the images were normalized with; operations see them without.
-        std: Per-channel standard deviation, likewise.
+        std: Per-channel standard deviation the images were normalized with.
         interpolation: How a warp reads between pixels: ``"nearest"`` as in the source, or
             ``"bilinear"``.
         padding_mode: What lies outside of the image; ``"zeros"`` is black, also for
             normalized images.
-        size: Side, or height and width, of what comes out; the input's own by default.
+        size: Output side, or height and width; the input's own by default.
 
     References:
         | RandAugment: Practical Automated Data Augmentation with a Reduced Search Space

@@ -7,13 +7,12 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 from typing_extensions import override
 
-from instaaug.augmentation.settings import as_composition
 from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.functional.constants import constant
 from instaaug.functional.warp import PaddingMode
 from instaaug.methods.registry import METHODS
-from instaaug.methods.simple import SimpleAugmenter
-from instaaug.shapes import Images, Rendered
+from instaaug.methods.simple import TransformAugmenter
+from instaaug.shapes import Images
 from instaaug.spaces import Boxes, Choices, Interval, Parameter, Space
 from instaaug.transforms import Transform
 
@@ -21,7 +20,7 @@ __all__ = ["RandomAugmentation"]
 
 
 @METHODS.register("random")
-class RandomAugmentation(SimpleAugmenter):
+class RandomAugmentation(TransformAugmenter):
     r"""Draws every parameter uniformly from a hand-set share of its range.
 
     A parameter with range [a, b] and identity e is drawn from
@@ -41,9 +40,9 @@ class RandomAugmentation(SimpleAugmenter):
             range.
         sizes: Smallest and largest side of a box, as fractions of the image side.
         mean: Per-channel mean the images were normalized with.
-        std: Per-channel standard deviation, likewise.
+        std: Per-channel standard deviation the images were normalized with.
         padding_mode: What lies outside of the image.
-        size: Side, or height and width, of what comes out; the input's own by default.
+        size: Output side, or height and width; the input's own by default.
 
     Example:
         >>> from instaaug.transforms import Crop
@@ -66,8 +65,7 @@ class RandomAugmentation(SimpleAugmenter):
         padding_mode: PaddingMode = "zeros",
         size: int | tuple[int, int] | None = None,
     ) -> None:
-        super().__init__()
-        self.transform = as_composition(transforms, mean=mean, std=std, size=size)
+        super().__init__(transforms, mean=mean, std=std, padding_mode=padding_mode, size=size)
         self.strength = _by_parameter(strength, self.transform.spaces)
         if not 0 < sizes[0] <= sizes[1] <= 1:
             raise ArgumentError(
@@ -75,7 +73,6 @@ class RandomAugmentation(SimpleAugmenter):
                 f"{sizes}. (0.25, 1.0) is a good start."
             )
         self.sizes = sizes
-        self.padding_mode: PaddingMode = padding_mode
 
     @override
     def draw_theta(
@@ -115,10 +112,6 @@ class RandomAugmentation(SimpleAugmenter):
         return {n: _ends(s, self.strength[n]) for n, s in spaces if isinstance(s, Interval)}
 
     @override
-    def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
-        return self.transform.apply(x, theta, padding_mode=self.padding_mode)
-
-    @override
     def extra_repr(self) -> str:
         lines = []
         for name, space in self.transform.spaces.items():
@@ -127,7 +120,8 @@ class RandomAugmentation(SimpleAugmenter):
             elif isinstance(space, Choices):
                 lines.append(f"{name}: {len(space.rows)} choices")
             else:
-                lines.append(f"{name}: {_spoken(space, self.strength[name])} of its range")
+                shares = _describe_strength(space, self.strength[name])
+                lines.append(f"{name}: {shares} of its range")
         return "\n".join(lines)
 
 
@@ -164,7 +158,7 @@ def _ends(space: Interval, strength: Sequence[float]) -> list[tuple[float, float
     ]
 
 
-def _spoken(space: Interval, strength: Sequence[float]) -> str:
+def _describe_strength(space: Interval, strength: Sequence[float]) -> str:
     """The strength of the learned parameters, once if it is that of all."""
     shares = {
         p.name: f"{s:.0%}" for p, s in zip(space.parameters, strength, strict=True) if p.learned

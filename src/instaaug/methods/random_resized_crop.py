@@ -8,13 +8,12 @@ from jaxtyping import Float
 from torch import Generator, Tensor
 from typing_extensions import override
 
-from instaaug.augmentation.settings import as_composition
 from instaaug.errors import ArgumentError
 from instaaug.functional.constants import constant
 from instaaug.functional.warp import PaddingMode
 from instaaug.methods.registry import METHODS
-from instaaug.methods.simple import SimpleAugmenter
-from instaaug.shapes import Images, Rendered
+from instaaug.methods.simple import TransformAugmenter
+from instaaug.shapes import Images
 from instaaug.transforms import Crop
 
 __all__ = ["RandomResizedCrop"]
@@ -24,7 +23,7 @@ WIDEST = 1000.0
 
 
 @METHODS.register("random_resized_crop")
-class RandomResizedCrop(SimpleAugmenter):
+class RandomResizedCrop(TransformAugmenter):
     r"""Crops boxes whose area is uniform and whose shape is log-uniform.
 
     The law is torchvision's: the share a of the area is drawn from U(``smallest``, ``largest``),
@@ -43,9 +42,9 @@ class RandomResizedCrop(SimpleAugmenter):
         largest: Largest share.
         stretch: Largest ratio of width to height, and of height to width.
         mean: Per-channel mean the images were normalized with, to show them as they were.
-        std: Per-channel standard deviation, likewise.
+        std: Per-channel standard deviation the images were normalized with.
         padding_mode: What lies outside of the image.
-        size: Side, or height and width, of what comes out; the input's own by default.
+        size: Output side, or height and width; the input's own by default.
 
     References:
         | Going Deeper with Convolutions (Szegedy et al., 2015)
@@ -71,7 +70,7 @@ class RandomResizedCrop(SimpleAugmenter):
         padding_mode: PaddingMode = "zeros",
         size: int | tuple[int, int] | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(Crop(), mean=mean, std=std, padding_mode=padding_mode, size=size)
         if not 0 < smallest <= largest <= 1:
             raise ArgumentError(
                 "`smallest` and `largest` must be shares of the area with 0 < smallest ≤ largest "
@@ -83,8 +82,6 @@ class RandomResizedCrop(SimpleAugmenter):
                 "usual, 1 gives squares."
             )
         self.smallest, self.largest, self.stretch = float(smallest), float(largest), float(stretch)
-        self.transform = as_composition(Crop(), mean=mean, std=std, size=size)
-        self.padding_mode: PaddingMode = padding_mode
 
     @override
     def draw_theta(
@@ -123,10 +120,6 @@ class RandomResizedCrop(SimpleAugmenter):
         if width > height * self.stretch:
             return round(height * self.stretch), height
         return width, height
-
-    @override
-    def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
-        return self.transform.apply(x, theta, padding_mode=self.padding_mode)
 
     @override
     def extra_repr(self) -> str:

@@ -1,17 +1,22 @@
-"""The base of methods that minimize the mean loss."""
+"""The base of methods that minimize the mean loss, and the simplest of them: no augmentation."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from jaxtyping import Float
 from torch import Generator, Tensor
 from typing_extensions import override
 
 from instaaug.augmentation import AugmentedBatch, Augmenter
+from instaaug.augmentation.batch import repeat_batch
 from instaaug.augmentation.checks import check_call, checked_losses
-from instaaug.shapes import Images, check_images
+from instaaug.augmentation.settings import as_composition
+from instaaug.functional.warp import PaddingMode
+from instaaug.methods.registry import METHODS
+from instaaug.shapes import Images, Rendered, check_images
+from instaaug.transforms import Transform
 
-__all__ = ["SimpleAugmenter"]
+__all__ = ["NoAugmentation", "SimpleAugmenter", "TransformAugmenter"]
 
 
 class SimpleAugmenter(Augmenter):
@@ -50,12 +55,9 @@ class SimpleAugmenter(Augmenter):
         check_images(x)
         check_call(len(x), n_samples=n_samples, targets=targets, exact=False)
         theta = self.draw_theta(x, n_samples, generator)
-        repeated = x if n_samples == 1 else x.repeat(n_samples, 1, 1, 1)
         return AugmentedBatch(
-            inputs=self.render(repeated, theta.flatten(0, 1)),
-            targets=None
-            if targets is None
-            else targets.repeat(n_samples, *[1] * (targets.ndim - 1)),
+            inputs=self.render(repeat_batch(x, n_samples), theta.flatten(0, 1)),
+            targets=None if targets is None else repeat_batch(targets, n_samples),
             theta=theta,
             log_prob=theta.new_zeros(theta.shape[:2]),
             entropy=theta.new_zeros(len(x), 0),
@@ -69,3 +71,55 @@ class SimpleAugmenter(Augmenter):
     @override
     def monitor(self, batch: AugmentedBatch) -> Mapping[str, Tensor]:
         return {}
+
+
+class TransformAugmenter(SimpleAugmenter):
+    """Draws θ of a transform, applies it, and minimizes the mean loss.
+
+    Arguments:
+        transforms: A transform, its name, or a list of them.
+        mean: Per-channel mean the images were normalized with.
+        std: Per-channel standard deviation the images were normalized with.
+        padding_mode: What lies outside of the image.
+        size: Output side, or height and width; the input's own by default.
+    """
+
+    def __init__(
+        self,
+        transforms: Transform | str | Sequence[Transform | str],
+        *,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+        padding_mode: PaddingMode = "zeros",
+        size: int | tuple[int, int] | None = None,
+    ) -> None:
+        super().__init__()
+        self.transform = as_composition(transforms, mean=mean, std=std, size=size)
+        self.padding_mode: PaddingMode = padding_mode
+
+    @override
+    def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
+        return self.transform.apply(x, theta, padding_mode=self.padding_mode)
+
+
+@METHODS.register("none")
+class NoAugmentation(SimpleAugmenter):
+    """Leaves every input as it is.
+
+    Example:
+        >>> x = torch.rand(2, 3, 8, 8)
+        >>> NoAugmentation()(x).inputs is x
+        True
+    """
+
+    averages_views = False
+
+    @override
+    def draw_theta(
+        self, x: Images, n_samples: int, generator: Generator | None
+    ) -> Float[Tensor, "n batch d"]:
+        return x.new_zeros(n_samples, len(x), 0)
+
+    @override
+    def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
+        return x

@@ -10,12 +10,11 @@ from torch import Generator, Tensor, nn
 from typing_extensions import override
 
 from instaaug.augmentation import AugmentedBatch
-from instaaug.augmentation.settings import as_composition
 from instaaug.errors import ArgumentError
 from instaaug.functional.affine import from_entries
 from instaaug.functional.warp import PaddingMode
 from instaaug.methods.registry import METHODS
-from instaaug.methods.simple import SimpleAugmenter
+from instaaug.methods.simple import TransformAugmenter
 from instaaug.networks import feature_channels, make_network
 from instaaug.parameterizations import PooledHead
 from instaaug.shapes import Images, Matrices, Rendered, Rows, at_least_float32, check_images
@@ -58,7 +57,7 @@ class AffineEntries(GeometricTransform):
 
 
 @METHODS.register("spatial_transformer")
-class SpatialTransformer(SimpleAugmenter):
+class SpatialTransformer(TransformAugmenter):
     r"""Warps every input by the affine map that a localization network finds for it.
 
     The network is trained by the loss of the task alone, whose gradient reaches it through the
@@ -79,9 +78,9 @@ class SpatialTransformer(SimpleAugmenter):
         network: Trunk of g, by the name it is registered with.
         width: Multiplies its channels.
         mean: Per-channel mean the images were normalized with, to show them as they were.
-        std: Per-channel standard deviation, likewise.
+        std: Per-channel standard deviation the images were normalized with.
         padding_mode: What lies outside of the image.
-        size: Side, or height and width, of what comes out; the input's own by default.
+        size: Output side, or height and width; the input's own by default.
 
     References:
         | Spatial Transformer Networks (Jaderberg et al., 2015)
@@ -110,21 +109,19 @@ class SpatialTransformer(SimpleAugmenter):
         padding_mode: PaddingMode = "zeros",
         size: int | tuple[int, int] | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(AffineEntries(), mean=mean, std=std, padding_mode=padding_mode, size=size)
         if in_channels < 1 or not 0 < width <= WIDEST:
             raise ArgumentError(
                 f"`in_channels` must be at least 1 and `width` lie in (0, {WIDEST}]: got "
                 f"{in_channels} and {width}. Color images have 3 channels."
             )
         self.in_channels = in_channels
-        self.transform = as_composition(AffineEntries(), mean=mean, std=std, size=size)
-        self.padding_mode: PaddingMode = padding_mode
         self.network = make_network(network, in_channels=in_channels, width=width)
         channels = feature_channels(self.network, in_channels=in_channels)
         self.head = PooledHead(channels, torch.tensor(IDENTITY))
         nn.init.zeros_(self.head.linear.weight)
 
-    def localized(self, x: Images) -> Float[Tensor, "batch 6"]:
+    def localize(self, x: Images) -> Float[Tensor, "batch 6"]:
         """θ of every input."""
         check_images(x, channels=self.in_channels)
         maps = self.network(x.to(self.head.linear.weight.dtype))
@@ -134,16 +131,12 @@ class SpatialTransformer(SimpleAugmenter):
     def draw_theta(
         self, x: Images, n_samples: int, generator: Generator | None
     ) -> Float[Tensor, "n batch d"]:
-        return self.localized(x).expand(n_samples, -1, -1)
-
-    @override
-    def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
-        return self.transform.apply(x, theta, padding_mode=self.padding_mode)
+        return self.localize(x).expand(n_samples, -1, -1)
 
     @override
     def canonical(self, x: Images) -> Rendered:
         """What the model sees of inputs: all that is needed at test time."""
-        return self.render(x, self.localized(x))
+        return self.render(x, self.localize(x))
 
     @override
     def monitor(self, batch: AugmentedBatch) -> Mapping[str, Tensor]:

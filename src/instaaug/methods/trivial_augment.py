@@ -8,8 +8,13 @@ from torch import Generator, Tensor
 from typing_extensions import override
 
 from instaaug.functional.warp import PaddingMode
-from instaaug.methods.drawn_operations import RAND_OPERATIONS, WIDE, DrawnOperations
-from instaaug.methods.operations import Interpolation, number_of
+from instaaug.methods.operations import (
+    RAND_OPERATIONS,
+    WIDE,
+    DrawnOperations,
+    Interpolation,
+    number_of,
+)
 from instaaug.methods.registry import METHODS
 from instaaug.shapes import Images
 
@@ -26,12 +31,12 @@ class TrivialAugment(DrawnOperations):
     Arguments:
         n_bins: Magnitudes per operation.
         mean: Per-channel mean the images were normalized with; operations see them without.
-        std: Per-channel standard deviation, likewise.
+        std: Per-channel standard deviation the images were normalized with.
         interpolation: How a warp reads between pixels: ``"nearest"`` as in the source, or
             ``"bilinear"``.
         padding_mode: What lies outside of the image; ``"zeros"`` is black, also for
             normalized images.
-        size: Side, or height and width, of what comes out; the input's own by default.
+        size: Output side, or height and width; the input's own by default.
 
     References:
         | TrivialAugment: Tuning-free Yet State-of-the-Art Data Augmentation

@@ -8,10 +8,9 @@ from torch import Generator, Tensor
 from typing_extensions import override
 
 from instaaug.errors import ArgumentError
+from instaaug.functional.probability import host_generator
 from instaaug.functional.warp import PaddingMode
-from instaaug.methods.cutmix import CutMix
-from instaaug.methods.host_random import on_host
-from instaaug.methods.mixup import MixUp
+from instaaug.methods.mixing import CutMix, MixUp
 from instaaug.methods.random_resized_crop import RandomResizedCrop
 from instaaug.methods.registry import METHODS
 from instaaug.shapes import Images, check_images
@@ -43,9 +42,9 @@ class UnMix(RandomResizedCrop):
         largest: Largest share.
         stretch: Largest ratio of the sides of a crop.
         mean: Per-channel mean the images were normalized with, to show them as they were.
-        std: Per-channel standard deviation, likewise.
+        std: Per-channel standard deviation the images were normalized with.
         padding_mode: What lies outside of the image.
-        size: Side, or height and width, of what comes out; the input's own by default.
+        size: Output side, or height and width; the input's own by default.
 
     References:
         | Un-Mix: Rethinking Image Mixtures for Unsupervised Visual Representation Learning
@@ -95,10 +94,10 @@ class UnMix(RandomResizedCrop):
             generator: Source of randomness.
         """
         check_images(views)
-        coin = float(torch.rand((), generator=on_host(generator)))
+        coin = float(torch.rand((), generator=host_generator(generator)))
         mixing = self.blending if coin < self.mixup else self.pasting
         amounts = mixing.draw_amounts(views, 1, generator)[0]
-        mixed, share = mixing.mixed(views, views.flip(0), amounts)
+        mixed, share = mixing.mix(views, views.flip(0), amounts)
         return mixed, share[0]
 
     @override

@@ -21,8 +21,8 @@ from instaaug.runs.data_facts import DataFacts
 from instaaug.runs.lightning_manners import interrupts_passed_on, quiet_lightning
 from instaaug.files import write_text
 from instaaug.methods.fast_auto_augment import FastAutoAugment, SubPolicy, read_policy
-from instaaug.methods.optuna_package import import_optuna
-from instaaug.methods.policy_search import OnTrial, search_policy
+from instaaug.methods.fast_auto_augment import import_optuna
+from instaaug.methods.fast_auto_augment import OnTrial, search_policy
 from instaaug.tasks import AugmentedTask, BatchLoader, Interrupted
 
 __all__ = ["FILE", "HELD_OUT", "check_search", "find_policy", "prepared_policy"]

@@ -30,6 +30,7 @@ from torch.nn import functional
 from typing_extensions import override
 
 from instaaug.augmentation import InstaAug
+from instaaug.augmentation.batch import repeat_batch
 from instaaug.distributions import UniformBox
 from instaaug.errors import InstaAugError, WeightsFileError
 from instaaug.files import write_text, write_whole
@@ -349,7 +350,7 @@ def sample_sheet(task: AugmentedTask, images: Tensor, n_samples: int) -> Tensor:
     training = task.augmenter.training
     task.augmenter.eval()
     theta = task.augmenter.draw(x, n_samples, replace=True, generator=_seeded(task))
-    samples = task.augmenter.render(x.repeat(n_samples, 1, 1, 1), theta.flatten(0, 1))
+    samples = task.augmenter.render(repeat_batch(x, n_samples), theta.flatten(0, 1))
     task.augmenter.train(training)
     cells = torch.cat([x[None], samples.unflatten(0, (n_samples, len(x)))])
     shown = (cells * task.std + task.mean).clamp(0, 1)

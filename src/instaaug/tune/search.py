@@ -12,7 +12,7 @@ import numpy as np
 from instaaug.augmentation import InstaAug
 from instaaug.compare.lone_run import sentence_of
 from instaaug.errors import ArgumentError, DataError, InstaAugError, NonFiniteError
-from instaaug.methods.optuna_package import import_optuna, quiet_optuna
+from instaaug.methods.fast_auto_augment import import_optuna, quiet_optuna
 from instaaug.runs.build import build_task
 from instaaug.runs.config import TrainConfig
 from instaaug.runs.data_facts import DataFacts

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from instaaug.functional.probability import host_generator
 from instaaug.methods.distortions import Distortions
-from instaaug.methods.host_random import on_host
 from tests.support.fake_device import DEVICE, DeviceGenerator
 from tests.support.goodness_of_fit import ERROR_PROBABILITY, chi_square_p
 
@@ -31,17 +31,17 @@ def device_generator(seed: int = 0) -> DeviceGenerator:
 
 
 def drawn(generator: torch.Generator | None) -> float:
-    return float(torch.rand((), generator=on_host(generator)))
+    return float(torch.rand((), generator=host_generator(generator)))
 
 
 def test_randomness_of_the_host_is_used_as_it_is() -> None:
     generator = torch.Generator().manual_seed(0)
-    assert on_host(generator) is generator
-    assert on_host(None) is None
+    assert host_generator(generator) is generator
+    assert host_generator(None) is None
 
 
 def test_a_device_gives_a_generator_of_the_host() -> None:
-    generator = on_host(device_generator())
+    generator = host_generator(device_generator())
     assert generator is not None
     assert generator.device.type == "cpu"
 
