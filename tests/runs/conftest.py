@@ -8,8 +8,8 @@ N_TRAIN, N_TEST = 48, 16
 
 
 def few_sprites(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("instaaug.data.named.turned_sprites.N_TRAIN", N_TRAIN)
-    patch.setattr("instaaug.data.named.turned_sprites.N_TEST", N_TEST)
+    patch.setattr("instaaug.data.sprites.N_TRAIN", N_TRAIN)
+    patch.setattr("instaaug.data.sprites.N_TEST", N_TEST)
 
 
 @pytest.fixture(autouse=True)

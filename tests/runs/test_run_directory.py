@@ -162,7 +162,7 @@ def test_facts_may_be_written_again_but_not_others(tmp_path: Path) -> None:
 def test_a_run_goes_on_with_its_own_images_only(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("instaaug.data.named.turned_sprites.N_TRAIN", 40)
+    monkeypatch.setattr("instaaug.data.sprites.N_TRAIN", 40)
     with pytest.raises(ArgumentError, match="`data` must be the same as when the run began"):
         resume(run.path)
 

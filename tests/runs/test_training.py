@@ -243,7 +243,7 @@ def test_other_images_must_have_the_shape_that_was_trained(
 def test_scores_on_images_that_were_added_since_are_refused(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("instaaug.data.named.turned_sprites.N_TEST", N_TEST + 1)
+    monkeypatch.setattr("instaaug.data.sprites.N_TEST", N_TEST + 1)
     with pytest.raises(ArgumentError, match="`data` must be the same as when the run began"):
         score_run(run)
 

@@ -1,16 +1,13 @@
 """Data sets; none of them knows of augmentation."""
 
-from instaaug.data.labeled import LabeledImages
-from instaaug.data.lights import LIGHTS, relight, relit_set
+from instaaug.data.labeled import LabeledImages, channel_statistics
 from instaaug.data.load import load_data
 from instaaug.data.named import DATASETS
 from instaaug.data.splits import DataSplits
 from instaaug.data.sprites import RotatedSprites, draw_sprites, load_mario_iggy
-from instaaug.data.statistics import channel_statistics
 
 __all__ = [
     "DATASETS",
-    "LIGHTS",
     "DataSplits",
     "LabeledImages",
     "RotatedSprites",
@@ -18,6 +15,4 @@ __all__ = [
     "draw_sprites",
     "load_data",
     "load_mario_iggy",
-    "relight",
-    "relit_set",
 ]

@@ -12,7 +12,6 @@ from instaaug.data.cache import OnBadImage, OnProgress, check_policy
 from instaaug.data.decode import (
     GRAY_MODES,
     PictureHeader,
-    check_shape,
     decode_bytes,
     decode_image,
     from_array,
@@ -20,7 +19,8 @@ from instaaug.data.decode import (
     read_header,
     refusal,
 )
-from instaaug.data.labeled import LabeledImages
+from instaaug.data.files import choose_shape
+from instaaug.data.labeled import LabeledImages, evenly_spaced_indices, hash_content
 from instaaug.data.labels import (
     TaskKind,
     check_task,
@@ -28,18 +28,15 @@ from instaaug.data.labels import (
     number_classes,
     regression_targets,
 )
-from instaaug.data.parts import fingerprint_of
-from instaaug.data.sizes import evenly_spaced, fitting_size
 from instaaug.errors import ArgumentError, DataError
 
 __all__ = ["from_dataset"]
 
 IMAGE_COLUMNS = ("image", "img", "images", "picture", "pixels", "path", "file")
 TARGET_COLUMNS = ("label", "labels", "target", "targets", "class", "y")
-N_SAMPLES = 100
 
 
-class Columns(NamedTuple):
+class ItemColumns(NamedTuple):
     """Where an item has its image and its target: names of a row, or places in a pair."""
 
     image: str | int
@@ -82,14 +79,14 @@ def from_dataset(
         ArgumentError: If this is no such data set, or its columns cannot be guessed.
         DataError: If an item is something else; the message names its index and type.
     """
-    check_shape(size=size, channels=channels)
     check_task(task)
     check_policy(on_bad_image)
     indices = _indices(dataset, limit)
     columns = _columns(dataset, image_column, target_column)
     items = Items(dataset, columns)
-    if size is None or channels is None:
-        size, channels = _choose(items, indices, size, channels)
+    size, channels = choose_shape(
+        lambda i: _header(items.get(indices[i])[0]), len(indices), size=size, channels=channels
+    )
     pixels = np.empty((len(indices), size, size, channels), dtype=np.uint8)
     kept: list[int] = []
     skipped: list[str] = []
@@ -117,7 +114,7 @@ def from_dataset(
         targets,
         classes=classes,
         names=names,
-        fingerprint=fingerprint_of(pixels, targets.numpy(), *classes),
+        fingerprint=hash_content(pixels, targets.numpy(), *classes),
         skipped=tuple(skipped),
     )
 
@@ -128,7 +125,7 @@ class Items:
     The forms: a Pillow image, bytes, a path, or an array ``(H, W, C)`` of bytes.
     """
 
-    def __init__(self, dataset: Any, columns: Columns) -> None:
+    def __init__(self, dataset: Any, columns: ItemColumns) -> None:
         self.dataset = dataset
         self.columns = columns
 
@@ -177,19 +174,19 @@ def _indices(dataset: Any, limit: int | None) -> list[int]:
     n = len(dataset)
     if n == 0:
         raise DataError("`dataset` must have items: got none. Check how it was made.")
-    return evenly_spaced(n, n if limit is None else limit)
+    return evenly_spaced_indices(n, n if limit is None else limit)
 
 
-def _columns(dataset: Any, image_column: str | None, target_column: str | None) -> Columns:
+def _columns(dataset: Any, image_column: str | None, target_column: str | None) -> ItemColumns:
     first = _fetch(dataset, 0)
     if isinstance(first, Mapping):
         names = [str(name) for name in first]
-        return Columns(
+        return ItemColumns(
             _find(names, image_column, IMAGE_COLUMNS, argument="image_column"),
             _find(names, target_column, TARGET_COLUMNS, argument="target_column"),
         )
     if isinstance(first, tuple | list) and len(first) >= 2:
-        return Columns(0, 1)
+        return ItemColumns(0, 1)
     raise DataError(
         f"Items must be pairs (image, target) or rows with columns: item 0 is of {_kind(first)}. "
         "Wrap the data set so that it returns pairs."
@@ -262,24 +259,6 @@ def _pixels(picture: Any, index: int, *, size: int, channels: int) -> np.ndarray
         return picture_pixels(picture, size=size, channels=channels)
     except (OSError, ValueError, SyntaxError) as error:
         raise DataError(f"{refusal(f'item {index}')}{error}.") from error
-
-
-def _choose(
-    items: Items, indices: Sequence[int], size: int | None, channels: int | None
-) -> tuple[int, int]:
-    """Like `choose_shape`, for items."""
-    headers: list[PictureHeader] = []
-    refused: DataError | None = None
-    for place in evenly_spaced(len(indices), N_SAMPLES):
-        try:
-            headers.append(_header(items.get(indices[place])[0]))
-        except DataError as error:  # met again when all items are read
-            refused = refused or error
-    if refused is not None and not headers:
-        raise refused
-    gray = all(header.is_gray for header in headers)
-    chosen = fitting_size(min(header.height, header.width) for header in headers)
-    return size or chosen, channels or (1 if gray else 3)
 
 
 def _header(picture: Any) -> PictureHeader:

@@ -2,7 +2,7 @@
 
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from instaaug.data.cache import OnBadImage, check_policy
-from instaaug.data.labeled import LabeledImages
+from instaaug.data.files import PARTS, result_names
+from instaaug.data.labeled import LabeledImages, hash_content
 from instaaug.data.labels import (
     TaskKind,
     check_task,
@@ -21,16 +22,17 @@ from instaaug.data.labels import (
     number_classes,
     regression_targets,
 )
-from instaaug.data.parts import PARTS, fingerprint_of, result_names
-from instaaug.data.pixels import Scale, bad_images, channels_last, find_scale, to_bytes
 from instaaug.errors import ArgumentError, DataError
 
 __all__ = ["read_arrays"]
+
 
 IMAGE_WORDS = ("images", "image", "x", "pixels", "data")
 TARGET_WORDS = ("labels", "label", "y", "targets", "target")
 Arrays = dict[str, np.ndarray]
 Source = str | Path | Mapping[str, Any] | tuple[Any, Any]
+
+CHUNK = 1024  # images; an array may be a memory map larger than memory
 
 
 @dataclass
@@ -100,15 +102,15 @@ def read_arrays(
         targets = {k: regression_targets(p.targets, where=p.row) for k, p in parts.items()}
         classes = ()
     keys = [part.image_key for part in parts.values()]
-    scale = find_scale([part.images for part in parts.values()], where=lambda i: keys[i])
+    white = find_white([part.images for part in parts.values()], where=lambda i: keys[i])
     return {
-        name: _labeled(parts[k], targets[k], tuple(classes), scale, on_bad_image)
+        name: _labeled(parts[k], targets[k], tuple(classes), white, on_bad_image)
         for k, name in names.items()
     }
 
 
 def _labeled(
-    part: Part, targets: Tensor, classes: tuple[str, ...], scale: Scale, policy: OnBadImage
+    part: Part, targets: Tensor, classes: tuple[str, ...], white: float, policy: OnBadImage
 ) -> LabeledImages:
     images = part.images
     names: tuple[str, ...] = ()
@@ -128,13 +130,13 @@ def _labeled(
         )
         names = tuple(f"image {i} of `{part.image_key}`" for i in good)
         images, targets = images[good], targets[torch.from_numpy(good)]
-    pixels = to_bytes(images, scale)
+    pixels = to_bytes(images, white)
     return LabeledImages(
         pixels,
         targets,
         classes=classes,
         names=names,
-        fingerprint=fingerprint_of(pixels, targets.numpy(), *classes),
+        fingerprint=hash_content(pixels, targets.numpy(), *classes),
         skipped=skipped,
     )
 
@@ -252,14 +254,14 @@ def _arrays(source: Source) -> Arrays:
 
 
 def _archive(path: Path) -> Arrays:
-    with _explained(path), path.open("rb") as stream:
+    with _explain_errors(path), path.open("rb") as stream:
         _check_start(stream, b"PK")
         with np.load(stream, allow_pickle=False) as file:
             return {key: file[key] for key in file.files}
 
 
 def _load(path: Path) -> np.ndarray:
-    with _explained(path):
+    with _explain_errors(path):
         with path.open("rb") as stream:
             _check_start(stream, b"\x93NUMPY")
         return np.load(path, mmap_mode="r", allow_pickle=False)
@@ -287,7 +289,7 @@ def _beside(path: Path) -> Path:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def _explain_errors(path: Path) -> Iterator[None]:
     """Say what to do about a file that NumPy refuses."""
     try:
         yield
@@ -305,3 +307,80 @@ def _explained(path: Path) -> Iterator[None]:
             f"{str(path)!r} must be a NumPy file: it cannot be read as one ({error}). "
             "Save it again with numpy.savez or numpy.save."
         ) from error
+
+
+def channels_last(images: np.ndarray, *, name: str) -> np.ndarray:
+    """A view ``(N, H, W, C)`` of images ``(N, H, W, C)``, ``(N, C, H, W)`` or ``(N, H, W)``.
+
+    The last axis is the channels if it is 1 or 3 long, else the second; C is 1 or 3.
+
+    Raises:
+        DataError: If it can be none of these, or there is no image.
+    """
+    if images.ndim == 3:
+        images = images[..., None]
+    elif images.ndim == 4 and images.shape[3] not in (1, 3) and images.shape[1] in (1, 3):
+        images = images.transpose(0, 2, 3, 1)
+    if images.ndim != 4 or images.shape[3] not in (1, 3) or 0 in images.shape:
+        raise DataError(
+            f"`{name}` must be images (N, H, W, C), (N, C, H, W) or (N, H, W) with 1 or 3 "
+            f"channels: got shape {images.shape}. Reorder the axes, or drop an alpha channel."
+        )
+    return images
+
+
+def bad_images(images: np.ndarray) -> np.ndarray:
+    """The indices of images with a NaN or infinite pixel."""
+    if images.dtype.kind != "f":
+        return np.empty(0, dtype=np.int64)
+    finite = [np.isfinite(chunk).all(axis=(1, 2, 3)) for chunk in _chunks(images)]
+    return np.flatnonzero(~np.concatenate(finite))
+
+
+def find_white(arrays: Sequence[np.ndarray], *, where: Callable[[int], str]) -> float:
+    """The number that stands for white, 1 or 255, judged by all arrays of a data set together.
+
+    Floating-point numbers that never exceed 1 go up to 1; everything else goes up to 255.
+
+    Arguments:
+        arrays: The images of all parts.
+        where: Names the n-th of them, for errors.
+
+    Raises:
+        DataError: If a finite number is negative or exceeds 255, or the type is no number.
+    """
+    low, high = np.inf, -np.inf
+    for i, images in enumerate(arrays):
+        if images.dtype.kind not in "iufb":
+            raise DataError(
+                f"`{where(i)}` must hold numbers: got {images.dtype}. Store pixels as uint8."
+            )
+        if images.dtype in (np.uint8, np.bool_):
+            continue
+        for chunk in _chunks(images):
+            finite = chunk[np.isfinite(chunk)]
+            low, high = min(low, finite.min(initial=0)), max(high, finite.max(initial=0))
+        if low < 0 or high > 255:
+            raise DataError(
+                f"`{where(i)}` must be in [0, 1] or [0, 255]: got numbers from {low:g} to "
+                f"{high:g}. Undo the normalization, or scale to 8 bits."
+            )
+    is_float = any(images.dtype.kind == "f" for images in arrays)
+    return 1.0 if is_float and high <= 1 else 255.0
+
+
+def to_bytes(images: np.ndarray, white: float) -> np.ndarray:
+    """Images as uint8, rounded to the nearest of 256 values; bytes are returned as they are."""
+    if images.dtype == np.uint8:
+        return images
+    factor = 255.0 if images.dtype == np.bool_ else 255.0 / white
+    result = np.empty(images.shape, dtype=np.uint8)
+    for start in range(0, len(images), CHUNK):
+        chunk = images[start : start + CHUNK].astype(np.float32)
+        result[start : start + CHUNK] = np.rint(chunk * factor)
+    return result
+
+
+def _chunks(images: np.ndarray) -> list[np.ndarray]:
+    """Views of a few images each."""
+    return [images[start : start + CHUNK] for start in range(0, len(images), CHUNK)]

@@ -1,5 +1,6 @@
 """Images with targets, ready for training: one array of bytes, one of targets."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from mmap import mmap
@@ -13,7 +14,11 @@ from typing_extensions import override
 
 from instaaug.errors import DataError
 
-__all__ = ["LabeledImages"]
+__all__ = ["LabeledImages", "channel_statistics", "evenly_spaced_indices", "hash_content"]
+
+
+N_IMAGES = 5000
+CHUNK = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,3 +123,57 @@ class LabeledImages(Dataset[tuple[Tensor, Tensor]]):
         chosen = np.asarray(indices, dtype=np.int64)
         rows = chosen if self.rows is None else self.rows[chosen]
         return replace(self, targets=self.targets[torch.from_numpy(chosen)], rows=rows)
+
+
+def channel_statistics(data: LabeledImages) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of each channel, on the scale where white is 1.
+
+    At most 5000 images count, evenly spaced. Pixels are counted by value, so the result is exact
+    and does not depend on their order. A standard deviation is at least 1/255, one step of a byte:
+    a channel that never changes can still be divided by it.
+
+    Example:
+        >>> import torch
+        >>> pixels = np.array([0, 255], dtype=np.uint8).reshape(2, 1, 1, 1)
+        >>> channel_statistics(LabeledImages(pixels, torch.tensor([0, 1])))
+        ((0.5,), (0.5,))
+    """
+    chosen = np.array(evenly_spaced_indices(len(data), N_IMAGES), dtype=np.int64)
+    rows = chosen if data.rows is None else data.rows[chosen]
+    counts = np.zeros((data.images.shape[3], 256), dtype=np.int64)
+    for start in range(0, len(rows), CHUNK):
+        pixels = data.images[rows[start : start + CHUNK]]
+        for channel in range(len(counts)):
+            counts[channel] += np.bincount(pixels[..., channel].ravel(), minlength=256)
+    values = np.arange(256) / 255
+    total = counts.sum(axis=1)
+    mean = counts @ values / total
+    variance = (counts * (values - mean[:, None]) ** 2).sum(axis=1) / total
+    std = np.maximum(np.sqrt(variance), 1 / 255)
+    return tuple(mean.tolist()), tuple(std.tolist())
+
+
+def evenly_spaced_indices(n: int, limit: int) -> list[int]:
+    """At most ``limit`` of the numbers below ``n``, the first and the last among them.
+
+    Example:
+        >>> evenly_spaced_indices(3, 100), evenly_spaced_indices(101, 5)
+        ([0, 1, 2], [0, 25, 50, 75, 100])
+    """
+    if n <= limit:
+        return list(range(n))
+    return np.linspace(0, n - 1, limit).round().astype(int).tolist()
+
+
+def hash_content(*pieces: bytes | str | np.ndarray) -> str:
+    """A hash of bytes, strings and arrays, in order, that depends on nothing else."""
+    digest = hashlib.sha256()
+    for piece in pieces:
+        if isinstance(piece, np.ndarray):
+            digest.update(f"array {piece.dtype.str} {piece.shape} ".encode())
+            for start in range(0, len(piece), 1024):  # a memory map need not fit into memory
+                digest.update(np.ascontiguousarray(piece[start : start + 1024]).tobytes())
+        else:
+            data = piece if isinstance(piece, bytes) else piece.encode("utf-8", "surrogateescape")
+            digest.update(f"bytes {len(data)} ".encode() + data)
+    return digest.hexdigest()

@@ -1,30 +1,33 @@
-"""One door for all data: a name, a folder, a table, arrays, or another library's data set."""
+"""Load data of any kind: a name, a folder, a table, arrays, a data set, or a function of yours."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+import re
+from collections.abc import Mapping
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
+from instaaug.data import cifar10, mnist, rawfoot, sprites, tiny_imagenet  # noqa: F401  # register
 from instaaug.data.adapters import from_dataset
 from instaaug.data.arrays import read_arrays
 from instaaug.data.cache import OnBadImage, OnProgress
-from instaaug.data.folder import read_folder
+from instaaug.data.files import is_unlabeled, read_folder, read_table, read_unlabeled
 from instaaug.data.labeled import LabeledImages
 from instaaug.data.labels import TaskKind
-from instaaug.data.lights import relit_set
-from instaaug.data.named import DATASETS, looks_like
-from instaaug.data.splits import DataSplits, SplitBy, carve_validation
+from instaaug.data.named import DATASETS, recognize
+from instaaug.data.splits import DataSplits, SplitBy, split_off_validation
 from instaaug.data.splits import split as split_up
-from instaaug.data.table import read_table
-from instaaug.data.unlabeled import is_unlabeled, read_unlabeled
-from instaaug.errors import ArgumentError, DataError, UnknownNameError
+from instaaug.errors import ArgumentError, UnknownNameError
+from instaaug.registry import import_object
 
-__all__ = ["load_data", "parse_lights"]
+__all__ = ["load_data"]
+
+FUNCTION = re.compile(r"[\w.]+:\w+")
 
 
 def load_data(
     source: Any,
     *,
+    options: Mapping[str, Any] | None = None,
     root: str | Path | None = None,
     task: TaskKind = "classification",
     size: int | None = None,
@@ -34,7 +37,6 @@ def load_data(
     test_fraction: float = 0.2,
     validation_fraction: float = 0.1,
     split: SplitBy = "random",
-    lights: Sequence[str] | None = None,
     seed: int = 0,
     needs_labels: bool = True,
     on_bad_image: OnBadImage = "error",
@@ -44,8 +46,10 @@ def load_data(
     """Images with targets, split into training, validation and test.
 
     Arguments:
-        source: A name from ``DATASETS``; a folder, CSV, ``.npz`` or ``.npy`` file; or a data set
-            of Hugging Face or torchvision.
+        source: A name from ``DATASETS``; a folder, CSV, ``.npz`` or ``.npy`` file; a data set of
+            Hugging Face or torchvision; a :class:`DataSplits` or :class:`LabeledImages`; or
+            ``"module:function"``, a function of yours that returns one of these.
+        options: Keyword arguments of such a function.
         root: Where the original files of a named set are.
         task: ``"classification"`` or ``"regression"``.
         size: Side in pixels that images are resized to; chosen from the images if absent.
@@ -55,7 +59,6 @@ def load_data(
         test_fraction: Share held out, where the data have no test set of their own.
         validation_fraction: Share of the training images to watch over training.
         split: ``"random"``, or ``"block"`` to hold out neighbors together.
-        lights: Simulated lights for training and for test, such as ``("1-4", "5-12,40")``.
         seed: Decides the split.
         needs_labels: Whether a folder must have one folder per class; without, images may lie
             directly in it.
@@ -68,13 +71,23 @@ def load_data(
         >>> len(splits.train), len(splits.validation), len(splits.test)
         (1800, 200, 1000)
     """
+    given = source
+    if _is_function(source):
+        source = _call(source, options or {})
+    elif options:
+        raise ArgumentError(
+            "`options` must be left out unless `source` is a module:function: got "
+            f"{', '.join(options)} for {str(source)!r}."
+        )
     files: dict[str, Any] = {
         "cache_dir": cache_dir,
         "on_bad_image": on_bad_image,
         "on_progress": on_progress,
     }
-    columns = {"path_column": path_column, "target_column": target_column}
-    if not isinstance(source, str | Path):
+    if isinstance(source, DataSplits | LabeledImages):
+        name = source.name if isinstance(source, DataSplits) else ""
+        parts, name = _loaded_parts(source), name or (given if isinstance(given, str) else "")
+    elif not isinstance(source, str | Path):
         data = from_dataset(
             source, size=size, channels=channels, task=task, target_column=target_column,
             on_bad_image=on_bad_image, on_progress=on_progress,
@@ -84,22 +97,70 @@ def load_data(
         where = source if root is None and Path(source).is_dir() else root
         parts, name = DATASETS[named].load(where, size=size, seed=seed, **files), named
     else:
-        shaped = {**files, "size": size, "channels": channels}
         path, name = Path(source), Path(source).name
+        shaped = {**files, "size": size, "channels": channels}
         if not needs_labels and path.is_dir() and is_unlabeled(path):
             parts, task = read_unlabeled(path, **shaped), "regression"
         else:
+            columns = {"path_column": path_column, "target_column": target_column}
             parts = _from_path(path, shaped, columns, task=task)
     _check_task(parts, task, name)
     _check_shape(parts, name, size=size, channels=channels)
-    choices: dict[str, Any] = {"seed": seed, "by": split}
+    return _split(parts, name, test_fraction, validation_fraction, {"seed": seed, "by": split})
+
+
+def _is_function(source: Any) -> bool:
+    """Whether a source is of the form module:function, and no file or folder."""
+    if not isinstance(source, str) or FUNCTION.fullmatch(source) is None:
+        return False
+    return not Path(source).exists()
+
+
+def _call(source: str, options: Mapping[str, Any]) -> Any:
+    module, _, attribute = source.rpartition(":")
+    function = import_object(module, attribute, argument="source")
+    if not callable(function):
+        raise ArgumentError(
+            f"`source` {source!r} must name a function: got {type(function).__name__}."
+        )
+    try:
+        signature(function).bind(**options)
+    except TypeError as error:
+        raise ArgumentError(
+            f"`options` must fit the function {source!r}, {attribute}{signature(function)}: "
+            f"{error}. Got {', '.join(options) or 'none'}."
+        ) from None
+    result = function(**options)
+    if result is None or _is_function(result):
+        raise ArgumentError(
+            f"`source` {source!r} must return a DataSplits, a data set, or the path or name of "
+            f"one: got {result!r}."
+        )
+    return result
+
+
+def _loaded_parts(source: DataSplits | LabeledImages) -> dict[str, LabeledImages]:
+    if isinstance(source, LabeledImages):
+        return {"all": source}
+    parts = {"train": source.train, "validation": source.validation, "test": source.test}
+    return {name: part for name, part in parts.items() if part is not None}
+
+
+def _split(
+    parts: dict[str, LabeledImages],
+    name: str,
+    test_fraction: float,
+    validation_fraction: float,
+    choices: dict[str, Any],
+) -> DataSplits:
+    """Split what comes in one part, and take validation images where there are none."""
     if "all" in parts:
         splits = split_up(parts["all"], test_fraction=test_fraction, name=name, **choices)
     else:
         splits = DataSplits(parts["train"], parts.get("validation"), parts["test"], name)
     if validation_fraction and splits.validation is None:
-        splits = carve_validation(splits, fraction=validation_fraction, **choices)
-    return splits if lights is None else _relit(splits, lights, seed)
+        splits = split_off_validation(splits, fraction=validation_fraction, **choices)
+    return splits
 
 
 def _named(source: str | Path) -> str | None:
@@ -107,9 +168,7 @@ def _named(source: str | Path) -> str | None:
     path = Path(source)
     if str(source) in DATASETS and not path.exists():
         return str(source)
-    if path.is_dir() and (found := looks_like(path)) in DATASETS:
-        return found
-    return None
+    return recognize(path)
 
 
 def _from_path(
@@ -160,33 +219,3 @@ def _check_shape(
             f"{got_channels if channels is None else channels}. Leave them out, or convert the "
             "images."
         )
-
-
-def _relit(splits: DataSplits, lights: Sequence[str], seed: int) -> DataSplits:
-    if len(lights) != 2:
-        raise ArgumentError(f"`lights` must be two lists, for training and test: got {lights}.")
-    train, test = (parse_lights(numbers) for numbers in lights)
-    return replace(
-        splits,
-        train=relit_set(splits.train, train, per_image="one", seed=seed),
-        validation=splits.validation
-        and relit_set(splits.validation, train, per_image="one", seed=seed),
-        test=relit_set(splits.test, test, per_image="one", seed=seed),
-    )
-
-
-def parse_lights(text: str) -> list[int]:
-    """Numbers of lights from text.
-
-    Example:
-        >>> parse_lights("1-3,7")
-        [1, 2, 3, 7]
-    """
-    numbers: list[int] = []
-    try:
-        for piece in text.split(","):
-            first, _, last = piece.partition("-")
-            numbers += range(int(first), int(last or first) + 1)
-    except ValueError:
-        raise DataError(f"`lights` must be numbers such as 1-4,7: got {text!r}.") from None
-    return numbers

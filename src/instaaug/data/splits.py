@@ -11,7 +11,7 @@ from instaaug.data.labeled import LabeledImages
 from instaaug.data.labels import natural_order
 from instaaug.errors import ArgumentError, DataError, UnknownNameError
 
-__all__ = ["DataSplits", "SplitBy", "carve_validation", "split"]
+__all__ = ["DataSplits", "SplitBy", "split", "split_off_validation"]
 
 SplitBy = Literal["random", "block"]
 N_BLOCKS = 10
@@ -90,7 +90,7 @@ def split(
     )
 
 
-def carve_validation(
+def split_off_validation(
     splits: DataSplits, *, fraction: float = 0.1, seed: int = 0, by: SplitBy = "random"
 ) -> DataSplits:
     """Take validation images from the training images; the test set stays as it is.

@@ -11,11 +11,21 @@ from torch import Generator, Tensor
 from torch.utils.data import Dataset
 from typing_extensions import override
 
+from instaaug.data.labeled import LabeledImages
+from instaaug.data.named import Request, find_files, make_labeled, register_set
 from instaaug.errors import ArgumentError
 from instaaug.functional.affine import rotation_matrix
 from instaaug.functional.warp import warp
 
-__all__ = ["RotatedSprites", "draw_sprites", "load_mario_iggy"]
+__all__ = [
+    "RotatedSprites",
+    "draw_sprites",
+    "load_mario_iggy",
+    "read_mario_iggy",
+    "read_sprite_angle",
+    "read_sprites",
+]
+
 
 PALETTE = {
     ".": 0x000000,
@@ -67,6 +77,9 @@ SPIKE = """
 .....oooooo.....
 ......oooo......
 """
+
+N_TRAIN, N_TEST = 2000, 1000
+UPRIGHT = (0, 2)  # labels of RotatedSprites
 
 
 def draw_sprites(size: int = 32) -> Float[Tensor, "2 3 size size"]:
@@ -162,3 +175,70 @@ class RotatedSprites(Dataset[tuple[Tensor, Tensor]]):
         """The widest label-preserving range of turns of each image, in radians."""
         right_angle = math.pi / 2
         return torch.stack([-right_angle - self.angles, right_angle - self.angles], dim=-1)
+
+
+@register_set(
+    "sprites",
+    "Built in: a robot and a cactus, upright and upside-down, turned by at most 45°; 4 classes.",
+    needs_files=False,
+)
+def read_sprites(request: Request) -> dict[str, LabeledImages]:
+    """2000 and 1000 images."""
+    parts = _rotate(_sprites(request.size), request.seed)
+    return {part: _to_classes(data, request.size) for part, data in parts.items()}
+
+
+@register_set(
+    "sprite-angle",
+    "Built in: the upright sprites; the angle by which each is turned, in radians.",
+    needs_files=False,
+)
+def read_sprite_angle(request: Request) -> dict[str, LabeledImages]:
+    """The 1000 and 500 images of ``sprites`` that are upright."""
+    parts = _rotate(_sprites(request.size), request.seed)
+    result = {}
+    for part, data in parts.items():
+        upright = torch.isin(data.labels, torch.tensor(UPRIGHT))
+        pixels = _bytes(data.images[upright])
+        result[part] = make_labeled(pixels, data.angles[upright], size=request.size)
+    return result
+
+
+@register_set(
+    "mario-iggy",
+    "The two sprites of the paper's rotation experiment, turned as `sprites` are; 4 classes.",
+)
+def read_mario_iggy(request: Request) -> dict[str, LabeledImages]:
+    """2000 and 1000 images."""
+    path = find_files(
+        request,
+        _archive,
+        files="images.npz",
+        source="It is part of Augerino's public code (g-benton/learning-invariances).",
+    )
+    parts = _rotate(load_mario_iggy(path), request.seed)
+    return {part: _to_classes(data, request.size) for part, data in parts.items()}
+
+
+def _archive(place: Path) -> Path | None:
+    path = place / "images.npz" if place.is_dir() else place
+    return path if path.is_file() else None
+
+
+def _sprites(size: int | None) -> Tensor:
+    return draw_sprites(size) if size and size % 16 == 0 else draw_sprites()
+
+
+def _rotate(sprites: Tensor, seed: int) -> dict[str, RotatedSprites]:
+    generator = Generator().manual_seed(seed)
+    sizes = {"train": N_TRAIN, "test": N_TEST}
+    return {p: RotatedSprites(n, sprites=sprites, generator=generator) for p, n in sizes.items()}
+
+
+def _to_classes(data: RotatedSprites, size: int | None) -> LabeledImages:
+    return make_labeled(_bytes(data.images), data.labels, size=size, classes=tuple(data.classes))
+
+
+def _bytes(images: Tensor) -> np.ndarray:
+    bits = (images * 255).round().clamp(0, 255).to(torch.uint8)
+    return bits.permute(0, 2, 3, 1).contiguous().numpy()

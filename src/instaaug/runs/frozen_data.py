@@ -10,9 +10,9 @@ import numpy as np
 
 from instaaug.data import DataSplits, LabeledImages, load_data
 from instaaug.data.decode import read_header
-from instaaug.data.folder import image_files
+from instaaug.data.files import fitting_size, image_files
+from instaaug.data.labeled import evenly_spaced_indices
 from instaaug.data.labels import listed
-from instaaug.data.sizes import evenly_spaced, fitting_size
 from instaaug.errors import ArgumentError, DataError
 from instaaug.runs.config import TrainConfig
 from instaaug.runs.frozen_config import FrozenConfig
@@ -53,7 +53,7 @@ def _short_side(folder: Path) -> int | None:
     """The median short side of the files in a folder, by up to 100 of their headers."""
     files = image_files(folder)
     sides = []
-    for index in evenly_spaced(len(files), N_HEADERS):
+    for index in evenly_spaced_indices(len(files), N_HEADERS):
         try:
             header = read_header(files[index])
         except DataError:  # reported with all the others when it is decoded
@@ -147,7 +147,7 @@ def split_by_hash(images: LabeledImages, config: FrozenConfig) -> DataSplits:
         DataError: If there are too few images for that.
     """
     if config.limit is not None:
-        images = images.subset(evenly_spaced(len(images), config.limit))
+        images = images.subset(evenly_spaced_indices(len(images), config.limit))
     keys = np.array([_digest(f"{config.seed} {name}".encode()) for name in image_hashes(images)])
     n_held_out = round(config.test_fraction * len(images))
     limit = np.sort(keys)[n_held_out - 1] if n_held_out else ""

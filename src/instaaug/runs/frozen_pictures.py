@@ -7,7 +7,7 @@ import torch
 
 from instaaug.augmentation.choosing import without_row
 from instaaug.data import LabeledImages
-from instaaug.data.sizes import evenly_spaced
+from instaaug.data.labeled import evenly_spaced_indices
 from instaaug.distributions import CategoricalTheta
 from instaaug.runs.frozen_run import FittedViews
 from instaaug.runs.frozen_scores import MethodScore
@@ -30,7 +30,7 @@ def crops_figure(fitted: FittedViews, images: LabeledImages) -> "Figure | None":
 
     The image itself, which is always the first view, is not among them.
     """
-    chosen = evenly_spaced(len(images), N_PHOTOS)
+    chosen = evenly_spaced_indices(len(images), N_PHOTOS)
     pixels, targets = images.__getitems__(chosen)
     device = next(fitted.aug.parameters()).device
     joint = fitted.aug.distribution(fitted.model.prepared(pixels).to(device))

@@ -8,9 +8,8 @@ from typing import Any
 
 from instaaug.data import LabeledImages
 from instaaug.data.decode import natural_size
-from instaaug.data.named import looks_like, tiny_imagenet_boxes
-from instaaug.data.named.catalog import Request, located
-from instaaug.data.named.tiny_imagenet import tiny_imagenet_folder
+from instaaug.data.named import Request, find_files, recognize
+from instaaug.data.tiny_imagenet import tiny_imagenet_boxes, tiny_imagenet_folder
 from instaaug.errors import ArgumentError, DataError
 
 __all__ = ["Fractions", "in_the_square", "object_boxes", "read_boxes"]
@@ -122,7 +121,7 @@ def in_the_square(box: Fractions, shape: tuple[int, int]) -> Fractions | None:
 
 def _is_tiny(config: Mapping[str, Any]) -> bool:
     data = str(config.get("data"))
-    return data == TINY or looks_like(data) == TINY
+    return data == TINY or recognize(data) == TINY
 
 
 def _tiny_boxes(config: Mapping[str, Any]) -> dict[str, Fractions]:
@@ -130,7 +129,7 @@ def _tiny_boxes(config: Mapping[str, Any]) -> dict[str, Fractions]:
     folder = _folder(config)
     root = config.get("root") or (None if folder is None else str(folder))
     request = Request(TINY, root=None if root is None else Path(root))
-    place = located(
+    place = find_files(
         request, tiny_imagenet_folder, files="wnids.txt, train and val", source="See the README."
     )
     return {

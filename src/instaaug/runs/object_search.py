@@ -12,7 +12,7 @@ from torch import Tensor
 
 from instaaug.augmentation import InstaAug
 from instaaug.data import LabeledImages
-from instaaug.data.sizes import evenly_spaced
+from instaaug.data.labeled import evenly_spaced_indices
 from instaaug.distributions import CategoricalTheta
 from instaaug.errors import ArgumentError, DataError
 from instaaug.runs.object_boxes import Fractions, object_boxes
@@ -93,7 +93,7 @@ def search_objects(
             f"{len(every)}. Add boxes."
         )
     rows = list(known)
-    rows = [rows[i] for i in evenly_spaced(len(rows), n_images or len(rows))]
+    rows = [rows[i] for i in evenly_spaced_indices(len(rows), n_images or len(rows))]
     images, objects = every.subset(rows), _normalized([known[row] for row in rows])
     probs, table = crop_probabilities(subject, images, on_progress)
     findings = find_objects(probs, table, objects)

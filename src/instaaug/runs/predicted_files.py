@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from instaaug.data.decode import decode_image
-from instaaug.data.folder import image_files
+from instaaug.data.files import image_files
 from instaaug.errors import ArgumentError, DataError
 
 __all__ = ["class_columns", "decoded_files", "image_paths", "predicted_rows"]

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from instaaug.augmentation.observed import Observed
-from instaaug.data.load import parse_lights
-from instaaug.data.sizes import evenly_spaced
+from instaaug.data.labeled import evenly_spaced_indices
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.runs.observing import observed_images
 from instaaug.runs.report_column import Column
@@ -19,7 +18,6 @@ from instaaug.report.page.content import Figure as PageFigure
 from instaaug.report.pictures.colors import draw_colors
 from instaaug.report.pictures.crop_comparison import draw_crop_comparison
 from instaaug.report.pictures.inputs import draw_inputs
-from instaaug.report.pictures.lights import draw_lights
 from instaaug.report.records.run_figures import NamedFigure, comparing_figures, own_figures
 from instaaug.report.theme import save_figure
 
@@ -31,13 +29,12 @@ __all__ = ["draw_comparisons", "draw_figures", "embedded", "remove_figures", "wr
 N_SHOWN = 6
 N_SAMPLES = 8
 N_DRAWN = 200  # crops of a method without probabilities, to show how they are distributed
-N_TEXTURES = 4
 MOST_METHODS = 3
 DOTS = 130  # per inch: photos need no more
 ON_PAGE = ("leaderboard", "weight_sweep", "band_sweep", "shift_scatter", "cost_curve")
 COLOR = "hsv_jitter"
 FIGURES = (
-    *ON_PAGE, "training_curves", "inputs", "colors", "lights", "crop_comparison",
+    *ON_PAGE, "training_curves", "inputs", "colors", "crop_comparison",
     "color_comparison",
 )  # fmt: skip
 
@@ -45,7 +42,7 @@ FIGURES = (
 def draw_figures(column: Column) -> list[NamedFigure]:
     """Figures of one run."""
     bands = {f.name: f.band for f in column.seen.factors if f.band is not None}
-    return [*own_figures(column.record, bands), *_inputs(column), *_lights(column)]
+    return [*own_figures(column.record, bands), *_inputs(column)]
 
 
 def draw_comparisons(columns: Sequence[Column]) -> list[NamedFigure]:
@@ -90,19 +87,6 @@ def _side_by_side(columns: Sequence[Column]) -> Iterator[NamedFigure]:
             yield NamedFigure(file, title, words, draw(groups, titles=titles))
 
 
-def _lights(column: Column) -> Iterator[NamedFigure]:
-    """Images as they were before any light was simulated, under all of them."""
-    if not column.record.config.get("lights"):
-        return
-    config = RunDirectory(column.record.path).read_config()
-    assert config.lights is not None  # noqa: S101  # the same file said so
-    images = load_splits(replace(config, lights=None)).test
-    pixels, _ = images.__getitems__(evenly_spaced(len(images), N_TEXTURES))
-    with suppress(ShapeError):  # gray images have no colors to change
-        drawing = draw_lights(pixels.float() / 255, train=parse_lights(config.lights[0]))
-        yield NamedFigure("lights", "Lights", "Images under every simulated light.", drawing)
-
-
 def _factors(column: Column) -> list[str]:
     return [factor.name for factor in column.seen.factors]
 
@@ -116,7 +100,7 @@ def _chosen(column: Column) -> list[int]:
         for entropy in entropies[1:]:
             total = total + entropy
         order = total.argsort().tolist()
-    return [order[i] for i in evenly_spaced(len(order), N_SHOWN)]
+    return [order[i] for i in evenly_spaced_indices(len(order), N_SHOWN)]
 
 
 def _titles(column: Column, chosen: Sequence[int]) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from instaaug.data import LabeledImages
-from instaaug.data.sizes import evenly_spaced
+from instaaug.data.labeled import evenly_spaced_indices
 from instaaug.errors import ArgumentError
 from instaaug.runs.frozen_data import image_hashes
 from instaaug.runs.subjects import Subject
@@ -44,7 +44,7 @@ def shared_inputs(
             "`runs` must share test images: these have none in common. Train them on the same "
             "data with the same --seed, which decides the split, or report on each alone."
         )
-    chosen = [common[i] for i in evenly_spaced(len(common), most)]
+    chosen = [common[i] for i in evenly_spaced_indices(len(common), most)]
     pairs = zip(every, rows, strict=True)
     return [images.subset([row[key] for key in chosen]) for images, row in pairs], len(common)
 

@@ -113,7 +113,6 @@ def load_splits(config: TrainConfig, on_decode: OnProgress | None = None) -> Dat
         test_fraction=config.test_fraction,
         validation_fraction=config.validation_fraction,
         split=config.split,
-        lights=config.lights,
         seed=config.seed,
         needs_labels=config.task != "contrastive",
         on_bad_image=config.on_bad_image,

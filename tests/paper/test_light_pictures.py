@@ -6,9 +6,9 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from instaaug.data.lights import LIGHTS, relight
 from instaaug.errors import ArgumentError, ShapeError
-from instaaug.report.pictures.lights import draw_lights
+from paper.light_pictures import draw_lights
+from paper.lights import LIGHTS, relight
 from tests.support.drawn import assert_words_are_readable
 from tests.support.observations import photos
 

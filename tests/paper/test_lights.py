@@ -1,6 +1,7 @@
 """The simulated lights: published white points, orders that physics demands, and real photos."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,19 +9,22 @@ import pytest
 import torch
 from torch import Tensor
 
-from instaaug.data.labeled import LabeledImages
-from instaaug.data.lights import (
+from instaaug.data import LabeledImages, load_data
+from instaaug.errors import ArgumentError, DataError, ShapeError
+from paper.lights import (
     EASY_LIGHTS,
     HARD_LIGHTS,
     LIGHTS,
     Light,
     channel_gains,
     daylight_chromaticity,
+    parse_lights,
     planckian_chromaticity,
     relight,
+    relit,
     relit_set,
 )
-from instaaug.errors import ArgumentError, DataError, ShapeError
+from tests.support.picture_folders import gray_levels
 
 GRAY = torch.full((1, 3, 4, 8), 0.5)
 
@@ -137,7 +141,7 @@ def test_easy_and_hard_lights_are_two_halves_of_all() -> None:
 
 
 def test_the_document_lists_every_light() -> None:
-    document = Path(__file__).resolve().parents[2] / "docs" / "rawfoot_lights.md"
+    document = Path(__file__).resolve().parents[2] / "paper" / "rawfoot_lights.md"
     lines = document.read_text(encoding="utf-8").splitlines()
     cells = [[cell.strip() for cell in line.split("|")[1:3]] for line in lines if "|" in line]
     assert all([str(light.number), light.name] in cells for light in LIGHTS)
@@ -325,3 +329,72 @@ def test_other_ways_to_deal_out_lights_are_refused() -> None:
 def test_grayscale_sets_are_refused() -> None:
     with pytest.raises(DataError, match="`data` must have three channels: got 1"):
         relit_set(textures(channels=1), [1])
+
+
+# Data sources
+
+
+def pixels(data: LabeledImages) -> Tensor:
+    return data.__getitems__(range(len(data)))[0]
+
+
+def test_training_and_test_are_lit_by_their_own_lights(tmp_path: Path) -> None:
+    gray_levels(tmp_path / "a.npz")
+    plain = load_data(tmp_path / "a.npz")
+    lit = load_data(
+        "paper.lights:relit",
+        options={"source": tmp_path / "a.npz", "train_lights": "1", "test_lights": [44]},
+    )  # full daylight; pure red
+    assert len(lit.train) == len(plain.train)
+    assert torch.equal(pixels(lit.train), pixels(plain.train))
+    assert torch.equal(pixels(lit.test)[:, 0], pixels(plain.test)[:, 0])
+    assert not pixels(lit.test)[:, 1:].any()
+    assert plain.validation is not None
+    assert lit.validation is not None
+    assert torch.equal(pixels(lit.validation), pixels(plain.validation))
+    assert torch.equal(lit.test.targets, plain.test.targets)
+    assert lit.hash != plain.hash
+
+
+def test_lights_differ_from_image_to_image(tmp_path: Path) -> None:
+    gray_levels(tmp_path / "a.npz", n=60)
+    lit = relit(tmp_path / "a.npz", "44-46", "1", validation_fraction=0.0)
+    channels = pixels(lit.train).flatten(2).float().amax(dim=2) > 0  # red, green and blue alone
+    assert torch.equal(channels.sum(dim=1), torch.ones(48, dtype=torch.int64))
+    assert channels.sum(dim=0).tolist() == [16, 16, 16]
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"), [("1-3,7", [1, 2, 3, 7]), ("40", [40]), ("5,5-6", [5, 5, 6])]
+)
+def test_lights_are_numbers_and_ranges(text: str, numbers: list[int]) -> None:
+    assert parse_lights(text) == numbers
+
+
+@pytest.mark.parametrize("text", ["", "sun", "1;2", "1-2-3", "1,,2", "1.5"])
+def test_lights_that_are_no_numbers_are_refused(text: str) -> None:
+    with pytest.raises(
+        ArgumentError, match=f"`lights` must be numbers such as 1-4,7: got '{text}'"
+    ):
+        parse_lights(text)
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "words"),
+    [
+        ("1-4", "47", "`lights` must be at least one number from 1 to 46: got 47"),
+        ("4-1", "5", "`lights` must be at least one number from 1 to 46: got none"),
+    ],
+)
+def test_lights_that_do_not_exist_are_refused(
+    train: str, test: str, words: str, tmp_path: Path
+) -> None:
+    gray_levels(tmp_path / "a.npz")
+    with pytest.raises(ArgumentError, match=words):
+        relit(tmp_path / "a.npz", train, test)
+
+
+def test_rawfoot_is_never_relit(tmp_path: Path) -> None:
+    plain = load_data("sprites")
+    with pytest.raises(ArgumentError, match="`source` must be images under one light: got RawFoo"):
+        relit(replace(plain, name="rawfoot"), "1", "2")

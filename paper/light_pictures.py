@@ -7,12 +7,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from instaaug.data.lights import EASY_LIGHTS, LIGHTS, Light, relight
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.report.pictures.photo_panels import draw_pixels, pixels
 from instaaug.report.pictures.sheet import Sheet, sheet, size_in_inches
 from instaaug.report.theme import INK, MUTED
 from instaaug.shapes import check_images
+from paper.lights import EASY_LIGHTS, LIGHTS, Light, relight
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +43,7 @@ def draw_lights(
 
     A thick frame marks the lights that are trained with; of the others a thin one those that the
     paper calls easy, for they resemble D45, a dashed one those that it calls hard. The lights are
-    simulated (``docs/rawfoot_lights.md``).
+    simulated (``paper/rawfoot_lights.md``).
 
     Arguments:
         textures: Color images in [0, 1], taken under daylight; at most 6.
@@ -134,5 +134,5 @@ def _check(textures: Tensor, lights: Sequence[int], train: Collection[int]) -> N
         if wrong or (name == "lights" and not numbers):
             raise ArgumentError(
                 f"`{name}` must be numbers from 1 to {len(LIGHTS)}: got "
-                f"{wrong[0] if wrong else 'none'}. docs/rawfoot_lights.md lists them."
+                f"{wrong[0] if wrong else 'none'}. paper/rawfoot_lights.md lists them."
             )

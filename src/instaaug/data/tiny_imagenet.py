@@ -8,8 +8,7 @@ import torch
 
 from instaaug.data.cache import cached_pixels
 from instaaug.data.labeled import LabeledImages
-from instaaug.data.named.build import fingerprint
-from instaaug.data.named.catalog import Request, located, named_set
+from instaaug.data.named import Request, find_files, hash_arrays, register_set
 from instaaug.errors import DataError
 
 __all__ = ["tiny_imagenet_boxes", "tiny_imagenet_folder"]
@@ -19,12 +18,23 @@ BELOW = (".", "tiny-imagenet-200")
 Box = tuple[int, int, int, int]
 
 
-@named_set(
-    "tiny-imagenet", "Tiny-ImageNet: 110 000 color photos, 64 × 64; 200 classes, or some of them."
+def tiny_imagenet_folder(place: Path) -> Path | None:
+    """The folder at or below ``place`` in the layout of Tiny-ImageNet, or None."""
+    for folder in (place / below for below in BELOW):
+        lists = (folder / "wnids.txt", folder / "val" / "val_annotations.txt")
+        if all(path.is_file() for path in lists) and (folder / "train").is_dir():
+            return folder
+    return None
+
+
+@register_set(
+    "tiny-imagenet",
+    "Tiny-ImageNet: 110 000 color photos, 64 × 64; 200 classes, or some of them.",
+    find=tiny_imagenet_folder,
 )
 def read_tiny_imagenet(request: Request) -> dict[str, LabeledImages]:
     """Training images, and the validation images as a test, whose labels are secret."""
-    root = located(
+    root = find_files(
         request,
         tiny_imagenet_folder,
         files="wnids.txt, words.txt, train and val",
@@ -41,15 +51,6 @@ def read_tiny_imagenet(request: Request) -> dict[str, LabeledImages]:
     }
 
 
-def tiny_imagenet_folder(place: Path) -> Path | None:
-    """The folder at or below ``place`` in the layout of Tiny-ImageNet, or None."""
-    for folder in (place / below for below in BELOW):
-        lists = (folder / "wnids.txt", folder / "val" / "val_annotations.txt")
-        if all(path.is_file() for path in lists) and (folder / "train").is_dir():
-            return folder
-    return None
-
-
 def tiny_imagenet_boxes(root: str | Path) -> dict[str, Box]:
     """Where the object is: (left, top, right, bottom) in pixels of the original 64 × 64.
 
@@ -57,7 +58,7 @@ def tiny_imagenet_boxes(root: str | Path) -> dict[str, Box]:
     ``val/images/<file>``.
     """
     request = Request("tiny-imagenet", root=Path(root))
-    folder = located(
+    folder = find_files(
         request, tiny_imagenet_folder, files="wnids.txt, train and val", source="See the README."
     )
     boxes = {f"val/images/{name}": box for name, _, box in _validation_rows(folder)}
@@ -93,7 +94,7 @@ def _part(
         targets,
         classes=classes,
         names=[paths[i].relative_to(root).as_posix() for i in found.kept.tolist()],
-        fingerprint=fingerprint(found.fingerprint, targets.numpy(), repr(classes)),
+        fingerprint=hash_arrays(found.fingerprint, targets.numpy(), repr(classes)),
         skipped=found.skipped,
     )
 

@@ -9,9 +9,7 @@ import torch
 
 from instaaug.data.cache import OnBadImage, OnProgress, cached_pixels
 from instaaug.data.labeled import LabeledImages
-from instaaug.data.lights import LIGHTS
-from instaaug.data.named.build import fingerprint
-from instaaug.data.named.catalog import Request, located, named_set
+from instaaug.data.named import Request, find_files, hash_arrays, register_set
 from instaaug.errors import ArgumentError, DataError
 
 __all__ = ["load_rawfoot", "rawfoot_folder"]
@@ -19,7 +17,7 @@ __all__ = ["load_rawfoot", "rawfoot_folder"]
 FILE = re.compile(r"(\d{4})-(\d{2})\.png")
 D45 = 15
 SIDE = 64
-ALL_LIGHTS = tuple(light.number for light in LIGHTS)
+ALL_LIGHTS = tuple(range(1, 47))
 BELOW = (".", "RawFooT_images")
 PATTERNS = (
     "[0-9][0-9][0-9][0-9]-[0-9][0-9].png",
@@ -27,9 +25,18 @@ PATTERNS = (
 )
 
 
-@named_set(
+def rawfoot_folder(place: Path) -> Path | None:
+    """The folder at or below ``place`` with photos named as in RawFooT, or None."""
+    for folder in (place / below for below in BELOW):
+        if any(next(folder.glob(pattern), None) for pattern in PATTERNS):
+            return folder
+    return None
+
+
+@register_set(
     "rawfoot",
     "RawFooT: 68 raw foods; trained on patches under daylight of 4500 K, tested under 46 lights.",
+    find=rawfoot_folder,
 )
 def read_rawfoot(request: Request) -> dict[str, LabeledImages]:
     """The paper's experiment; `load_rawfoot` has other lights."""
@@ -71,7 +78,7 @@ def load_rawfoot(
         root: Folder of the files; None to look in $INSTAAUG_DATA/rawfoot.
         train_lights: Numbers of the lights to train under; 15 is the paper's D45.
         test_lights: Numbers of the lights of the test images; `EASY_LIGHTS` and `HARD_LIGHTS` of
-            `instaaug.data.lights` are the paper's two groups.
+            `paper.lights` are the paper's two groups.
         train_patches: Of each photo.
         test_patches: Of each photo.
         size: Height and width of a patch in pixels; 64 if None, as in the paper's public code.
@@ -90,13 +97,12 @@ def load_rawfoot(
         on_progress=on_progress,
         seed=seed,
     )
-    folder = located(
+    folder = find_files(
         request,
         rawfoot_folder,
         files="the photos 0001-01.png to 0068-46.png",
         source="Get RawFooT from the project page, "
-        "projects.ivl.disco.unimib.it/minisites/rawfoot. Where it cannot be had, "
-        "instaaug.data.lights simulates its lights on any texture.",
+        "projects.ivl.disco.unimib.it/minisites/rawfoot.",
     )
     photos = _photos(folder)
     return {
@@ -105,21 +111,13 @@ def load_rawfoot(
     }
 
 
-def rawfoot_folder(place: Path) -> Path | None:
-    """The folder at or below ``place`` with photos named as in RawFooT, or None."""
-    for folder in (place / below for below in BELOW):
-        if any(next(folder.glob(pattern), None) for pattern in PATTERNS):
-            return folder
-    return None
-
-
 def _check(train: Sequence[int], test: Sequence[int], n_train: int, n_test: int) -> None:
     for name, lights in (("train_lights", train), ("test_lights", test)):
         wrong = [number for number in lights if number not in ALL_LIGHTS]
         if wrong or not lights:
             raise ArgumentError(
                 f"`{name}` must be at least one number from 1 to {len(ALL_LIGHTS)}: got "
-                f"{wrong[0] if wrong else 'none'}. docs/rawfoot_lights.md lists them."
+                f"{wrong[0] if wrong else 'none'}. RawFooT's project page lists them."
             )
     for name, n in (("train_patches", n_train), ("test_patches", n_test)):
         if n < 1:
@@ -172,7 +170,7 @@ def _part(
         targets,
         classes=classes,
         names=list(_names(kept, corners, n)),
-        fingerprint=fingerprint(found.fingerprint, corners, targets.numpy(), repr(classes)),
+        fingerprint=hash_arrays(found.fingerprint, corners, targets.numpy(), repr(classes)),
         skipped=found.skipped,
     )
 

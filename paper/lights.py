@@ -1,16 +1,26 @@
-"""The 46 lights of RawFooT, simulated, so that any texture can be seen under each of them."""
+"""The 46 lights of RawFooT, simulated, so that any texture can be seen under each of them.
+
+A data source for ``instaaug.data.load_data``, and with it for ``instaaug train``::
+
+    load_data(
+        "paper.lights:relit",
+        options={"source": "textures", "train_lights": "1-4", "test_lights": "5-46"},
+    )
+"""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from instaaug.data.labeled import LabeledImages
+from instaaug.data import DataSplits, LabeledImages, load_data
 from instaaug.errors import ArgumentError, DataError, ShapeError
 from instaaug.shapes import at_least_float32
 
@@ -21,8 +31,10 @@ __all__ = [
     "Light",
     "channel_gains",
     "daylight_chromaticity",
+    "parse_lights",
     "planckian_chromaticity",
     "relight",
+    "relit",
     "relit_set",
 ]
 
@@ -34,7 +46,7 @@ XYZ_TO_RGB = (  # IEC 61966-2-1, the sRGB standard
 )
 RENAMED_KELVIN = 1.4388 / 1.4380  # D65 was named before Planck's constant c₂ was corrected
 
-# Assumed geometry; docs/rawfoot_lights.md says why.
+# Assumed geometry; paper/rawfoot_lights.md says why.
 DISTANCE = 4.0  # of a light from the middle of the sample, in half-widths of the sample
 STRIP = (-12.0, -6.0, 0.0, 6.0, 12.0)  # degrees: the lit part of a monitor is not a point
 STRAY = 0.05  # share of the light that comes from everywhere
@@ -163,7 +175,7 @@ def _linear_rgb(x: float, y: float) -> Float[Tensor, " 3"]:
     return matrix @ torch.tensor([x / y, 1.0, (1 - x - y) / y], dtype=torch.float64)
 
 
-def _forty_six() -> tuple[Light, ...]:
+def _make_lights() -> tuple[Light, ...]:
     percent = [("D65", None, None, share) for share in (1.0, 0.75, 0.5, 0.25)]
     directions = [("D65", None, angle, 1.0) for angle in (24, 30, 36, 42, 48, 54, 60, 66, 90)]
     daylights = [(f"D{hundreds}", None, None, 1.0) for hundreds in range(40, 100, 5)]
@@ -173,10 +185,10 @@ def _forty_six() -> tuple[Light, ...]:
     mixtures = [(left, right, None, 1.0) for left, right in pairs]
     pure = [(color, None, None, 1.0) for color in PRIMARIES]
     rows = [*percent, *directions, *daylights, *lamps, *both, *mixtures, *pure]
-    return tuple(_numbered(number, *row) for number, row in enumerate(rows, start=1))
+    return tuple(_make_light(number, *row) for number, row in enumerate(rows, start=1))
 
 
-def _numbered(
+def _make_light(
     number: int, color: str, other: str | None, degrees: int | None, intensity: float
 ) -> Light:
     name = color if other is None else f"{color} + {other}"
@@ -186,7 +198,7 @@ def _numbered(
     return Light(number, name, color, other=other, angle=angle, intensity=intensity)
 
 
-LIGHTS: tuple[Light, ...] = _forty_six()
+LIGHTS: tuple[Light, ...] = _make_lights()
 """RawFooT's conditions in order, ``LIGHTS[0]`` being number 1."""
 
 EASY_LIGHTS: tuple[int, ...] = (1, 2, 3, 4, 10, *range(14, 32))
@@ -204,11 +216,11 @@ def relight(images: Tensor, light: Light) -> Tensor:
     shadows and no highlights: the relief of the sample is not known.
 
     Arguments:
-        images: sRGB, either in [0, 1] or 8-bit numbers; the answer is of the same kind.
+        images: sRGB, either in [0, 1] or 8-bit numbers; the result is of the same kind.
         light: One of :data:`LIGHTS`, or one of your own.
 
     Shape:
-        - ``images`` and the answer: ``(B, 3, H, W)``
+        - ``images`` and the result: ``(B, 3, H, W)``
 
     Example:
         >>> gray = torch.full((1, 3, 4, 4), 0.5)
@@ -229,18 +241,77 @@ def relight(images: Tensor, light: Light) -> Tensor:
         return images.clone()
     bits = images.dtype == torch.uint8
     encoded = images.float() / 255 if bits else at_least_float32(images)
-    lit = _decoded(encoded) * gains[:, None, :].to(encoded)
-    answer = _encoded(lit.clamp(0, 1))
-    return (answer * 255).round().to(torch.uint8) if bits else answer.to(images.dtype)
+    lit = _srgb_to_linear(encoded) * gains[:, None, :].to(encoded)
+    result = _linear_to_srgb(lit.clamp(0, 1))
+    return (result * 255).round().to(torch.uint8) if bits else result.to(images.dtype)
 
 
-def _decoded(srgb: Tensor) -> Tensor:
+def _srgb_to_linear(srgb: Tensor) -> Tensor:
     return torch.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
 
 
-def _encoded(linear: Tensor) -> Tensor:
+def _linear_to_srgb(linear: Tensor) -> Tensor:
     bright = 1.055 * linear.clamp(min=0.0031308) ** (1 / 2.4) - 0.055
     return torch.where(linear <= 0.0031308, linear * 12.92, bright)
+
+
+def relit(
+    source: Any,
+    train_lights: str | Sequence[int],
+    test_lights: str | Sequence[int],
+    *,
+    seed: int = 0,
+    **options: Any,
+) -> DataSplits:
+    """A data set, trained under some simulated lights and tested under others.
+
+    Every image is seen once; the lights are dealt out evenly at random. Validation images are lit
+    as training images are.
+
+    Arguments:
+        source: Color images, taken under something like daylight; see ``load_data``.
+        train_lights: Numbers of :data:`LIGHTS`, from 1 to 46, or text such as ``"1-4,7"``.
+        test_lights: Numbers of the lights of the test images.
+        seed: Decides the split, and which image is seen under which light.
+        options: Further arguments of ``load_data``.
+
+    Raises:
+        ArgumentError: If the source is RawFooT itself, whose lights are real.
+    """
+    splits = load_data(source, seed=seed, **options)
+    if splits.name == "rawfoot":
+        raise ArgumentError(
+            "`source` must be images under one light: got RawFooT, which was photographed under "
+            "all 46. Load it with instaaug.data.rawfoot.load_rawfoot, which chooses among them."
+        )
+    train, test = (
+        parse_lights(lights) if isinstance(lights, str) else list(lights)
+        for lights in (train_lights, test_lights)
+    )
+    relight_part = partial(relit_set, per_image="one", seed=seed)
+    return replace(
+        splits,
+        train=relight_part(splits.train, train),
+        validation=splits.validation and relight_part(splits.validation, train),
+        test=relight_part(splits.test, test),
+    )
+
+
+def parse_lights(text: str) -> list[int]:
+    """Numbers of lights from text.
+
+    Example:
+        >>> parse_lights("1-3,7")
+        [1, 2, 3, 7]
+    """
+    numbers: list[int] = []
+    try:
+        for piece in text.split(","):
+            first, _, last = piece.partition("-")
+            numbers += range(int(first), int(last or first) + 1)
+    except ValueError:
+        raise ArgumentError(f"`lights` must be numbers such as 1-4,7: got {text!r}.") from None
+    return numbers
 
 
 def relit_set(
@@ -299,5 +370,5 @@ def _check_lights(lights: Sequence[int]) -> None:
     if wrong or not lights:
         raise ArgumentError(
             f"`lights` must be at least one number from 1 to {len(LIGHTS)}: got "
-            f"{wrong[0] if wrong else 'none'}. docs/rawfoot_lights.md lists them."
+            f"{wrong[0] if wrong else 'none'}. paper/rawfoot_lights.md lists them."
         )
