@@ -161,7 +161,6 @@ def test_an_option_that_cannot_be_used_is_explained(
         (("--accelerator", "abacus"), "`accelerator`, `devices`, `strategy` and `precision` must"),
         (("--channels", "1"), "`size` and `channels` must be those of 'a.npz', which cannot be"),
         (("--test-fraction", "1"), "`test_fraction` must lie in [0, 1): got 1.0."),
-        (("--lights", "1-4", "sun"), "`lights` must be numbers such as 1-4,7: got 'sun'."),
         (("--task", "regression", "--conditioning", "class"), "`num_classes` must be"),
         (("--out", "taken/run"), "'taken/run' cannot be used: "),
     ],
