@@ -57,9 +57,11 @@ class UnknownNameError(InstaAugError, KeyError):
         There is no transform called 'rotate'. Did you mean 'rotation'? Known: crop, rotation.
     """
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    def __init__(
+        self, kind: str, name: str, known: Iterable[str], *, similar: Iterable[str] | None = None
+    ) -> None:
         names = sorted(known)
-        near = get_close_matches(name, names, n=1, cutoff=0.5)
+        near = get_close_matches(name, names if similar is None else similar, n=1, cutoff=0.5)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         super().__init__(f"There is no {kind} called {name!r}.{hint} Known: {', '.join(names)}.")
 

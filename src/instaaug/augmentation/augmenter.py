@@ -56,6 +56,9 @@ class Augmenter(nn.Module, ABC):
     learns_from_training_loss: ClassVar[bool] = False
     """Whether it has parameters that learn from the loss that the model learns from."""
 
+    chooses_transforms: ClassVar[bool] = False
+    """Whether it gets ``"auto"`` for transforms where the settings leave them open."""
+
     own_options: ClassVar[frozenset[str]] = frozenset()
     """Constructor arguments that :meth:`build` takes from options alone.
 

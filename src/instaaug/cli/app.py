@@ -10,10 +10,10 @@ import typer
 from rich.console import Console
 
 from instaaug.cli.arguments import Images, OnBadImage, Predictions
-from instaaug.cli.settings import with_settings
+from instaaug.cli.settings import SettingsCommand, with_settings
 from instaaug.cli.tta_app import tta
 from instaaug.errors import InstaAugError, InstaAugWarning
-from instaaug.runs.config import TrainConfig
+from instaaug.runs.settings import TrainSettings
 
 __all__ = ["app", "main"]
 
@@ -42,8 +42,8 @@ def root() -> None:
     """Learn, for every single input, which augmentations are safe."""
 
 
-@app.command()
-@with_settings(TrainConfig)
+@app.command(cls=SettingsCommand)
+@with_settings(TrainSettings)
 def train(
     *,
     given: dict[str, Any],
@@ -67,16 +67,17 @@ def resume(run: Run) -> None:
     run_resume(run)
 
 
-@app.command()
-@with_settings(TrainConfig)
+@app.command(cls=SettingsCommand)
+@with_settings(TrainSettings)
 def compare(
     *,
     given: dict[str, Any],
     methods: Annotated[
         str,
         typer.Option(
-            help="Names from `instaaug list methods`, with settings in parentheses or without, "
-            "such as none,random(sizes=[0.5,1.0]); or @FILE.yaml."
+            help="Names from `instaaug list methods` with commas; a YAML list of names and "
+            "settings, such as [none, {method: {name: random, sizes: [0.5, 1.0]}}]; or a YAML "
+            "file that maps labels to settings."
         ),
     ] = "none,random,augerino,adaaug,mixup,cutmix,instaaug",
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each method.")] = 3,
@@ -109,8 +110,8 @@ def compare(
     )  # fmt: skip
 
 
-@app.command()
-@with_settings(TrainConfig)
+@app.command(cls=SettingsCommand)
+@with_settings(TrainSettings)
 def tune(
     *,
     given: dict[str, Any],

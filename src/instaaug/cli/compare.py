@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from instaaug.cli.chosen import chosen_settings, typed_and_filed
+from instaaug.cli.chosen import choose_settings
 from instaaug.cli.leaderboard import leaderboard_table
 from instaaug.cli.standings import shown_standings
 from instaaug.cli.terminal import STOPPED, folders, print_words
@@ -38,10 +38,12 @@ from instaaug.compare.results import (
 from instaaug.compare.standings import Standing
 from instaaug.compare.state import claimed_by_one, read_state, write_state
 from instaaug.errors import ArgumentError, InstaAugError
+from instaaug.runs.run_files import read_yaml
 from instaaug.tasks import Interrupted
 
 __all__ = ["run_compare"]
 
+EPOCHS = "trainer.max_epochs"
 SAVING = "Saving; press Ctrl-C again to end at once."
 
 
@@ -60,17 +62,19 @@ def run_compare(
     """Compare methods with the settings of a file, over which those typed have priority."""
     if "method" in given:
         raise ArgumentError("`method` is what is compared: name several in `methods`.")
-    if budget is not None and "epochs" in given:
-        raise ArgumentError("`budget` and `epochs` say the same thing: give one of them.")
+    if budget is not None and EPOCHS in given:
+        raise ArgumentError(f"`budget` and `{EPOCHS}` exclude each other: give one of them.")
     console = Console()
-    base = chosen_settings(given, config).located()
-    has_epochs = "epochs" in typed_and_filed(given, config)
+    base = choose_settings(given, config).with_full_paths()
+    filed = read_yaml(config).get("trainer", {}) if config else {}
+    has_epochs = EPOCHS in given or "max_epochs" in filed
     check_one_process(base)
     contenders = read_contenders(methods, base)
-    folder = out or next(folders(base.data, "comparison"))
-    if folder.resolve().is_relative_to(base.data):
+    folder = out or next(folders(base.data.source, "comparison"))
+    if folder.resolve().is_relative_to(base.data.source):
         raise ArgumentError(
-            f"`out` must lie outside of the images: got {str(folder)!r} within {base.data!r}."
+            f"`out` must lie outside of the images: got {str(folder)!r} within "
+            f"{base.data.source!r}."
         )
     chosen_seeds = [base.seed + i for i in range(seeds)]
     in_use = f"`out` must not be in use: another comparison is at work in {str(folder)!r}."
@@ -89,7 +93,7 @@ def run_compare(
         write_state(folder, state)
         words = plan_words(folder, state, contenders, chosen_seeds, jobs=jobs, retry=retry)
         print_words(console, words)
-        with shown_standings(console, base.epochs) as show:
+        with shown_standings(console, base.trainer.max_epochs) as show:
             compare(
                 base, contenders, chosen_seeds, folder, jobs=jobs, retry=retry,
                 on_change=_and_written(console, show, folder),

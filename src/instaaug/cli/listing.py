@@ -1,21 +1,15 @@
 """What ``instaaug list`` and ``instaaug show`` print."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from instaaug.runs.config import (
-    PANELS,
-    TrainConfig,
-    read_config,
-    setting_help,
-    setting_panel,
-)
-from instaaug.runs.run_directory import RunDirectory, read_yaml
+from instaaug.runs.run_files import read_yaml
+from instaaug.runs.settings import read_run_settings
+from instaaug.settings import plain_value, setting_infos
 
 __all__ = ["run_list", "run_show"]
 
@@ -40,24 +34,22 @@ def run_list(kind: str | None) -> None:
 
 def run_show(config: Path) -> None:
     """Print every setting of a YAML file or a run."""
-    if config.is_dir():
-        settings = RunDirectory(config).read_config()
-    else:
-        settings = read_config(read_yaml(config), source=str(config))
+    file = config / "config.yaml" if config.is_dir() else config
+    settings = read_run_settings(read_yaml(file), source=str(file))
+    values = settings.flatten()
+    infos = setting_infos(type(settings))
+    defaults = {info.path: plain_value(info.default) for info in infos}
     console = Console()
-    for panel in PANELS:
-        table = Table(title=panel, title_justify="left", show_header=False, box=None)
+    for title in dict.fromkeys(info.section for info in infos):
+        table = Table(title=title, title_justify="left", show_header=False, box=None)
         for _ in range(3):
             table.add_column()
-        for item in fields(TrainConfig):
-            if setting_panel(item) == panel:
-                value = getattr(settings, item.name)
-                shown = Text("" if value is None else str(value))
-                if value != item.default:
+        for info in infos:
+            if info.section == title:
+                shown = Text("" if values[info.path] is None else str(values[info.path]))
+                if values[info.path] != defaults.get(info.path):
                     shown = Text(f"{shown} *", style="bold green")
-                table.add_row(
-                    Text(item.name, style="bold"), shown, Text(setting_help(item), style="dim")
-                )
+                table.add_row(Text(info.path, style="bold"), shown, Text(info.help, style="dim"))
         console.print(table)
     console.print(Text("* differs from the default"))
 
@@ -95,7 +87,7 @@ def _data() -> dict[str, str]:
 
 def _methods() -> dict[str, str]:
     from instaaug.compare.variants import VARIANTS
-    from instaaug.runs.augmenters import AUGMENTERS
+    from instaaug.methods import METHODS
 
-    sentences = {name: _first_sentence(make) for name, make in AUGMENTERS.items()}
+    sentences = {name: _first_sentence(method) for name, method in METHODS.items()}
     return sentences | {name: f"{v.sentence} (compare)" for name, v in VARIANTS.items()}

@@ -1,80 +1,176 @@
 """Every setting of a run as an option of a command, made from the one list of settings."""
 
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import Field, fields
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, Optional, Union, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Optional, Union, get_args, get_origin
 
 import typer
+from typer.core import TyperCommand
+from typing_extensions import override
 
-from instaaug.runs.settings import setting_help, setting_panel
+from instaaug.errors import ArgumentError
+from instaaug.settings import SettingInfo, Settings, expected_form, setting_infos
 
-__all__ = ["with_settings"]
+__all__ = ["SettingsCommand", "read_typed", "with_settings"]
 
 Command = Callable[..., None]
+OPEN = ("--method.", "--data.options.")
+"""Options whose names are known only when the method or the data source is."""
 
 
-def with_settings(kind: type[Any], arguments: Sequence[str] = ("data",)) -> Callable[..., Command]:
+class SettingsCommand(TyperCommand):
+    """A command that also takes ``--method.NAME VALUE`` for any name."""
+
+    @override
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        known = {flag for parameter in self.params for flag in parameter.opts}
+        rest, typed, waiting = [], {}, list(args)
+        while waiting:
+            token = waiting.pop(0)
+            flag, sign, value = token.partition("=")
+            if not flag.startswith(OPEN) or flag in known:
+                rest.append(token)
+                continue
+            if not sign and not waiting:
+                ctx.fail(f"Option '{flag}' requires an argument.")
+            typed[flag.removeprefix("--")] = value if sign else waiting.pop(0)
+        ctx.meta["instaaug.open"] = typed
+        return super().parse_args(ctx, rest)
+
+
+def with_settings(
+    kind: type[Settings], arguments: Sequence[str] = ("data",)
+) -> Callable[[Command], Command]:
     """Give a command an option for every setting.
 
-    The command receives what the user typed, and nothing else, as the mapping ``given``, so that
-    a configuration file can say the rest.
+    The command receives what the user typed, and nothing else, as the mapping ``given`` from full
+    names to text, so that a configuration file can say the rest.
 
     Arguments:
-        kind: The dataclass of settings.
+        kind: The settings.
         arguments: Those that come first and without a flag; without a default they must be given.
     """
-    settings = {item.name: item for item in fields(kind)}
-    first = [_parameter(settings[name], is_argument=True) for name in arguments]
-    rest = [_parameter(item) for name, item in settings.items() if name not in arguments]
+    infos = {info.name: info for info in setting_infos(kind) if info.name != "kind"}
+    first = [_parameter(infos[name], is_argument=True) for name in arguments]
+    rest = [_parameter(info) for name, info in infos.items() if name not in arguments]
 
-    def decorated(command: Command) -> Command:
+    def decorate(command: Command) -> Command:
         own = [p for p in inspect.signature(command).parameters.values() if p.name != "given"]
+        names = {_identifier(name): name for name in infos}
 
         @wraps(command)
-        def called(**typed: Any) -> None:
-            values = {name: typed.pop(name) for name in settings}
+        def call(**typed: Any) -> None:
+            context = typed.pop("context")
+            values = {name: typed.pop(identifier) for identifier, name in names.items()}
             given = {name: value for name, value in values.items() if value is not None}
-            command(given=given, **typed)
+            given |= context.meta.get("instaaug.open", {})
+            command(given=read_typed(kind, given), **typed)
 
-        parameters = [*first, *own, *rest]
-        called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        called.__annotations__ = {p.name: p.annotation for p in parameters}
-        return called
-
-    return decorated
-
-
-def _parameter(item: Field[Any], *, is_argument: bool = False) -> inspect.Parameter:
-    shown = _words(item.default)
-    if is_argument:
-        info: Any = typer.Argument(help=setting_help(item), show_default=shown)
-    else:
-        flag = f"--{item.name.replace('_', '-')}"
-        name = f"{flag}/--no-{flag[2:]}" if item.type is bool else flag
-        info = typer.Option(
-            name, help=setting_help(item), show_default=shown, rich_help_panel=setting_panel(item)
+        context = inspect.Parameter(
+            "context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context
         )
-    several = get_origin(item.type) in (Union, UnionType)
-    first = get_args(item.type)[0] if several else item.type  # others are for YAML alone
-    must_be_given = is_argument and not item.default
-    kind: Any = first if must_be_given else Optional[first]  # noqa: UP045  # known at run time
+        parameters = [context, *first, *own, *rest]
+        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        call.__annotations__ = {p.name: p.annotation for p in parameters}
+        return call
+
+    return decorate
+
+
+def read_typed(kind: type[Settings], given: Mapping[str, str]) -> dict[str, Any]:
+    """Values from the text that was typed: what YAML makes of it, but for text itself.
+
+    Arguments:
+        kind: The settings.
+        given: By full name.
+
+    Example:
+        >>> from instaaug.runs.settings import TrainSettings
+        >>> read_typed(TrainSettings, {"crop.grid": "[[0.5, 2], [1, 1]]", "method.alpha": "1e-3"})
+        {'crop.grid': [[0.5, 2], [1, 1]], 'method.alpha': 0.001}
+    """
+    types = {info.name: info.type for info in setting_infos(kind)}
+    return {name: _read_value(name, text, types.get(name, Any)) for name, text in given.items()}
+
+
+def _read_value(name: str, text: str, kind: Any) -> Any:
+    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    if str in kinds:
+        return text
+    import yaml
+
+    from instaaug.runs.run_files import parse_yaml
+
+    try:
+        value = parse_yaml(text, argument=name)
+    except (ArgumentError, yaml.YAMLError):
+        raise ArgumentError(
+            f"`{name}` must be like {expected_form(kind)}: got {text!r}."
+        ) from None
+    if isinstance(value, str):  # YAML 1.1 takes 1e-3 for text
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _identifier(name: str) -> str:
+    return name.replace(".", "__")
+
+
+def _parameter(info: SettingInfo, *, is_argument: bool = False) -> inspect.Parameter:
+    shown = _shown_default(info.default)
+    if is_argument:
+        details: Any = typer.Argument(help=info.help, show_default=shown)
+    else:
+        details = typer.Option(
+            f"--{info.name}",
+            help=info.help,
+            show_default=shown,
+            rich_help_panel=info.section,
+            metavar=_metavar(info.type),
+        )
+    must_be_given = is_argument and not info.default
+    kind: Any = str if must_be_given else Optional[str]  # noqa: UP045  # known at run time
     return inspect.Parameter(
-        item.name,
+        _identifier(info.name),
         inspect.Parameter.KEYWORD_ONLY,
         default=inspect.Parameter.empty if must_be_given else None,
-        annotation=Annotated[kind, info],
+        annotation=Annotated[kind, details],
     )
 
 
-def _words(default: Any) -> str | bool:
-    if default is None or default == "":
+def _metavar(kind: Any) -> str:
+    kinds = [
+        part
+        for part in (get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,))
+        if part is not NoneType
+    ]
+    if len(kinds) == 1 and kinds[0] in (str, int, float, bool):
+        return {str: "TEXT", int: "INT", float: "FLOAT", bool: "BOOL"}[kinds[0]]
+    return expected_form(kind).replace(", ", "|") if _is_choice(kinds) else "YAML"
+
+
+def _is_choice(kinds: Sequence[Any]) -> bool:
+    return len(kinds) == 1 and get_origin(kinds[0]) is Literal
+
+
+def _shown_default(default: Any) -> str | bool:
+    if default is None or default in ("", {}):
         return False
-    if isinstance(default, tuple):
-        return " ".join(str(part) for part in default)
     if isinstance(default, bool):
-        return "on" if default else "off"
+        return "true" if default else "false"
+    if isinstance(default, tuple):
+        return _as_yaml(default)
     return str(Path(default)) if isinstance(default, Path) else str(default)
+
+
+def _as_yaml(value: Any) -> str:
+    """A default as it would be typed."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_as_yaml, value))}]"
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from instaaug.cli.chosen import chosen_settings
+from instaaug.cli.chosen import choose_settings
 from instaaug.cli.scores import print_scores
 from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar, typed
 from instaaug.runs.run_directory import RunDirectory
@@ -23,11 +23,12 @@ OUT = "INSTAAUG_OUT"  # tells further processes of the same run where it is
 
 def run_train(given: dict[str, Any], *, config: Path | None, out: Path | None) -> None:
     """Train with the settings of a file, over which those typed have priority."""
-    chosen = chosen_settings(given, config)
+    chosen = choose_settings(given, config)
     console = Console(quiet=is_later_process())
-    free = next(f for f in folders(chosen.data, chosen.method) if not f.exists())
+    free = next(f for f in folders(chosen.data.source, chosen.method.name) if not f.exists())
     with _shared(out or free) as folder:
-        print_words(console, f"Training {chosen.method} on {chosen.data}; the run is in {folder}.")
+        what = f"Training {chosen.method.name} on {chosen.data.source}"
+        print_words(console, f"{what}; the run is in {folder}.")
         with _how_to_go_on(folder), _bars(console) as bars:
             results = train(chosen, folder, callbacks=[RichProgress(console)], **bars)
     _print_end(console, folder, results)

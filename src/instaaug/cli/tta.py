@@ -11,12 +11,11 @@ from rich.table import Table
 from instaaug.cli.prediction_files import write_predictions
 from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar, typed
 from instaaug.errors import ArgumentError
-from instaaug.runs.frozen_config import FrozenConfig, counts_of
 from instaaug.runs.frozen_evaluation import EarlyStop, evaluate_frozen
 from instaaug.runs.frozen_fit import fit_frozen
 from instaaug.runs.frozen_inference import export_frozen, predict_frozen
 from instaaug.runs.frozen_run import FrozenRun
-from instaaug.runs.settings import read_settings
+from instaaug.runs.settings import TtaSettings
 
 __all__ = ["run_eval", "run_export", "run_fit", "run_predict"]
 
@@ -26,10 +25,11 @@ N_NAMED = 3
 
 def run_fit(given: dict[str, Any], *, out: Path | None) -> None:
     """Fit, or go on with the same fit, and print what it gains."""
-    config = read_settings(FrozenConfig, given, source="the settings")
+    config = TtaSettings.from_mapping(given, source="the settings")
     console = Console()
     folder = out or _folder(config)
-    print_words(console, f"Fitting views for {config.model} on {config.data}, in {folder}.")
+    what = f"Fitting views for {config.model.name} on {config.data.source}"
+    print_words(console, f"{what}, in {folder}.")
     try:
         with (
             progress_bar(console) as on_decode,
@@ -46,12 +46,12 @@ def run_fit(given: dict[str, Any], *, out: Path | None) -> None:
     _print_fit(console, FrozenRun(folder), results)
 
 
-def _folder(config: FrozenConfig) -> Path:
+def _folder(config: TtaSettings) -> Path:
     """That of the same fit, so that it goes on; else a new one."""
-    wanted = config.located()
+    wanted = config.with_full_paths()
     return next(
         folder
-        for folder in folders(config.data, "tta")
+        for folder in folders(config.data.source, "tta")
         if not folder.exists() or FrozenRun(folder).holds(wanted)
     )
 
@@ -64,7 +64,7 @@ def _print_fit(console: Console, run: FrozenRun, results: dict[str, Any]) -> Non
     views = f"{results['n_views']} views of each of " if results["n_views"] else ""
     print_words(console, f"φ has learned from {views}{results['n_fit']:,} images.")
     if results["classes_from"] == "data":
-        print_words(console, f"{_order(classes)} Give --classes FILE if they are not.")
+        print_words(console, f"{_order(classes)} Give --model.classes FILE if they are not.")
     if results["n_test"]:
         _print_gain(console, results)
         accuracy = results["rows"][0]["accuracy"]
@@ -72,7 +72,7 @@ def _print_fit(console: Console, run: FrozenRun, results: dict[str, Any]) -> Non
             print_words(
                 console,
                 f"The model is right on {accuracy:.1%} of the images, which is chance. Check "
-                "--classes, --mean, --std and --size.",
+                "--model.classes, --model.mean, --model.std and --model.image_size.",
             )
     picture = f"Look at {run.crops_file}; all" if run.crops_file.is_file() else "All"
     compared = "Compare it with other methods" if results["n_test"] else "Score it on other images"
@@ -120,7 +120,7 @@ def run_eval(
     calibrate: bool,
 ) -> None:
     """Score a fit beside other methods, and print the table and the paired tests."""
-    counts = counts_of(samples, least=1)
+    counts = _counts(samples)
     stops = [EarlyStop(certainty=value) for value in _numbers(certainty, "certainty")]
     stops += [EarlyStop(mean_views=value) for value in _numbers(mean_views, "mean_views")]
     console = Console()
@@ -139,6 +139,19 @@ def run_eval(
             on_progress=on_progress,
         )
     _print_scores(console, FrozenRun(run), results, calibrated=calibrate)
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    """Numbers of views, each once, in rising order."""
+    try:
+        counts = tuple(sorted({int(piece) for piece in text.split(",")}))
+    except ValueError:
+        counts = ()
+    if not counts or counts[0] < 1:
+        raise ArgumentError(
+            f"`views` must be whole numbers from 1 on with commas, such as 1,4,10: got {text!r}."
+        )
+    return counts
 
 
 def _numbers(text: str | None, name: str) -> list[float]:

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Optional
 import typer
 
 from instaaug.cli.arguments import Images, OnBadImage, Predictions
-from instaaug.cli.settings import with_settings
-from instaaug.runs.frozen_config import FrozenConfig
+from instaaug.cli.settings import SettingsCommand, with_settings
+from instaaug.runs.settings import TtaSettings
 
 __all__ = ["tta"]
 
@@ -21,8 +21,8 @@ def frozen() -> None:
     """Learn which views of an image to average, for a model that stays as it is."""
 
 
-@tta.command("fit")
-@with_settings(FrozenConfig, ("model", "data"))
+@tta.command("fit", cls=SettingsCommand)
+@with_settings(TtaSettings, ("model", "data"))
 def tta_fit(
     *,
     given: dict[str, Any],

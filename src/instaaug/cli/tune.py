@@ -11,14 +11,14 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from instaaug.cli.chosen import chosen_settings
+from instaaug.cli.chosen import choose_settings
 from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar
 from instaaug.compare.budget import seconds_of
 from instaaug.compare.state import claimed_by_one
 from instaaug.report.charts.tuning import TunedTrial, draw_tuning
 from instaaug.report.compared.words import one_line, shortened
 from instaaug.report.theme import MissingPlottingError, save_figure
-from instaaug.runs.config import Task, TrainConfig
+from instaaug.runs.settings import Task, TrainSettings
 from instaaug.tasks import Interrupted
 from instaaug.tune.folder import TuningFolder
 from instaaug.tune.search import Tuned, held_out, tune
@@ -40,13 +40,13 @@ def run_tune(
     budget: str | None,
 ) -> None:
     """Search with the settings of a file, over which those typed have priority."""
-    chosen = chosen_settings(given, config)
+    chosen = choose_settings(given, config)
     seconds = None if budget is None else seconds_of(budget)
     console = Console()
     folder = TuningFolder(out or _free_or_same(chosen))
-    print_words(console, f"Tuning on {chosen.data}; the search is in {folder.path}.")
+    print_words(console, f"Tuning on {chosen.data.source}; the search is in {folder.path}.")
     if held_out(chosen) != chosen:
-        share = held_out(chosen).validation_fraction
+        share = held_out(chosen).data.validation_fraction
         print_words(
             console,
             f"The settings hold out no validation images: the trials hold out {share:.0%} of the "
@@ -95,16 +95,16 @@ def _alone(path: Path) -> Iterator[None]:
                 path.rmdir()
 
 
-def _free_or_same(config: TrainConfig) -> Path:
+def _free_or_same(config: TrainSettings) -> Path:
     """A new folder, or that of a search with the same settings, to go on with it."""
-    candidates = folders(config.data, "tuning")
+    candidates = folders(config.data.source, "tuning")
     return next(f for f in candidates if not f.exists() or TuningFolder(f).began_with(config))
 
 
 class _Shown:
     """The trials as they come: a table that grows on a terminal, else a line for each."""
 
-    def __init__(self, console: Console, config: TrainConfig, n_trials: int) -> None:
+    def __init__(self, console: Console, config: TrainSettings, n_trials: int) -> None:
         self.console, self.config, self.n_trials = console, config, n_trials
         self.n_printed = 0
         self._live: Live | None = None
@@ -141,7 +141,8 @@ class _Shown:
 
     def _row(self, record: TrialRecord) -> list[str]:
         bands = "; ".join(f"{n} {a:.3g} to {b:.3g}" for n, (a, b) in record.bands.items())
-        done = self.config.epochs if record.scores else record.rungs[-1][0] if record.rungs else 0
+        done = record.rungs[-1][0] if record.rungs else 0
+        done = self.config.trainer.max_epochs if record.scores else done
         score = ""
         if record.scores:
             score = in_words(record, self.config.task)
@@ -155,7 +156,7 @@ class _Shown:
             f"{record.number + 1}/{self.n_trials}",
             bands,
             f"{record.phi_learning_rate:.3g}",
-            f"{done}/{self.config.epochs}",
+            f"{done}/{self.config.trainer.max_epochs}",
             score,
             state,
             f"{record.seconds:.0f} s" if record.seconds else "",
@@ -163,7 +164,7 @@ class _Shown:
 
 
 @contextmanager
-def _how_to_go_on(folder: TuningFolder, config: TrainConfig) -> Iterator[None]:
+def _how_to_go_on(folder: TuningFolder, config: TrainSettings) -> Iterator[None]:
     try:
         yield
     except (Interrupted, KeyboardInterrupt):

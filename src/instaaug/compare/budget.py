@@ -6,7 +6,7 @@ from statistics import median
 
 from instaaug.compare.step_times import plainest, timed_steps
 from instaaug.errors import ArgumentError
-from instaaug.runs.config import TrainConfig
+from instaaug.runs.settings import TrainSettings
 
 __all__ = ["epochs_in", "measured_epoch", "seconds_of", "words_of"]
 
@@ -52,7 +52,7 @@ def epochs_in(seconds: float, epoch_seconds: float) -> int:
     return max(1, floor(seconds / epoch_seconds))
 
 
-def measured_epoch(config: TrainConfig) -> float:
+def measured_epoch(config: TrainSettings) -> float:
     """The seconds of an epoch without augmentation, from a few steps of it."""
     times = timed_steps({"none": plainest(config)})["none"]
     if times.error is not None:

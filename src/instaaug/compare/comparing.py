@@ -29,8 +29,8 @@ from instaaug.compare.state import (
     write_state,
 )
 from instaaug.errors import ArgumentError
-from instaaug.runs.config import TrainConfig
 from instaaug.runs.run_directory import RunDirectory
+from instaaug.runs.settings import TrainSettings
 from instaaug.tasks import Interrupted
 
 __all__ = ["check_one_process", "check_runs", "compare", "joined_state"]
@@ -42,7 +42,7 @@ OnChange = Callable[[Sequence[Standing]], None]
 
 
 def compare(
-    base: TrainConfig,
+    base: TrainSettings,
     contenders: Sequence[Contender],
     seeds: Sequence[int],
     out: str | Path,
@@ -77,36 +77,36 @@ def compare(
         ArgumentError: If what is in the folder has other settings or other images.
         Interrupted: After Ctrl-C or SIGTERM, when every run has saved itself.
     """
-    folder, base = Path(out), base.located()
+    folder, base = Path(out), base.with_full_paths()
     if jobs < 1 or not seeds:
         raise ArgumentError(f"`jobs` and `seeds` must be at least 1: got {jobs}, {len(seeds)}.")
     check_one_process(base)
-    if jobs > 1 and not base.threads:
-        base = replace(base, threads=max(1, _n_processors() // jobs))
+    if jobs > 1 and not base.trainer.threads:
+        base = base.override({"trainer.threads": max(1, _n_processors() // jobs)})
     state = joined_state(folder, base, contenders, seeds, budget)
     check_runs(state, base, contenders, folder, retry=retry)
     write_state(folder, state)
     work = _Work(jobs, start, on_change or (lambda _: None), on_stop or (lambda: None))
     for seed in seeds:
         for contender in contenders:
-            config = replace(contender.config(base), seed=seed)
+            config = contender.config(base).override({"seed": seed})
             work.add(folder, contender.label, config, retry=retry)
     work.finish()
     return work.standings
 
 
-def check_one_process(base: TrainConfig) -> None:
+def check_one_process(base: TrainSettings) -> None:
     """Raise if a run would be several processes: only one can be timed, and asked to stop."""
-    if base.devices * base.nodes > 1:
+    if base.trainer.devices * base.trainer.num_nodes > 1:
         raise ArgumentError(
-            f"`devices` and `nodes` must be 1 in a comparison: got {base.devices} and "
-            f"{base.nodes}. Use several at a time by `jobs`."
+            f"`trainer.devices` and `trainer.num_nodes` must be 1 in a comparison: got "
+            f"{base.trainer.devices} and {base.trainer.num_nodes}. Use several by `jobs`."
         )
 
 
 def check_runs(
     state: ComparisonState,
-    base: TrainConfig,
+    base: TrainSettings,
     contenders: Iterable[Contender],
     out: Path,
     *,
@@ -122,7 +122,7 @@ def check_runs(
         if standing.label in wanted and run.config_file.is_file() and not begins_again:
             what = f"the run {str(run.path)!r}"
             there = run.read_config()
-            check_same(there, replace(wanted[standing.label], seed=standing.seed), what=what)
+            check_same(there, wanted[standing.label].override({"seed": standing.seed}), what=what)
     for other, usual in on_other_images(standings):
         raise ArgumentError(
             f"`data` must be the same for all runs with a seed: {str(other.folder)!r} has the "
@@ -133,14 +133,14 @@ def check_runs(
 
 def joined_state(
     out: Path,
-    base: TrainConfig,
+    base: TrainSettings,
     contenders: Sequence[Contender],
     seeds: Sequence[int],
     budget: str | None = None,
 ) -> ComparisonState:
     """What is in the folder and what is asked for, together; raise if they do not fit."""
     asked = ComparisonState(
-        settings=base.to_dict(),
+        settings=base.to_mapping(),
         contenders={c.label: dict(c.settings) for c in contenders},
         seeds={c.label: sorted(set(seeds)) for c in contenders},
         budget=budget,
@@ -164,11 +164,11 @@ class _Work:
     ) -> None:
         self.jobs, self.start, self.on_change, self.on_stop = jobs, start, on_change, on_stop
         self.standings: list[Standing] = []
-        self.configs: dict[int, TrainConfig] = {}  # of those that wait
+        self.configs: dict[int, TrainSettings] = {}  # of those that wait
         self.running: dict[int, StartedRun] = {}
         self.n_passed_on = 0
 
-    def add(self, out: Path, label: str, config: TrainConfig, *, retry: bool) -> None:
+    def add(self, out: Path, label: str, config: TrainSettings, *, retry: bool) -> None:
         """One more run, which waits unless it has ended before."""
         standing = standing_of(out, label, config.seed)
         if standing.status == "failed" and retry:

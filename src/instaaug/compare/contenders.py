@@ -1,30 +1,28 @@
-"""Who takes part in a comparison: from words to settings over those that all share."""
+"""Which methods take part in a comparison: from what was typed to settings."""
 
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from instaaug.compare.labels import check_labels, label_from
 from instaaug.compare.variants import VARIANTS
 from instaaug.errors import ArgumentError, UnknownNameError
-from instaaug.report.records.record_files import parsed_yaml
-from instaaug.runs.augmenters import AUGMENTERS
-from instaaug.runs.config import TrainConfig, read_config, setting_panel
-from instaaug.runs.run_files import read_yaml
+from instaaug.methods import METHODS
+from instaaug.runs.build import check_method
+from instaaug.runs.run_files import parse_yaml, read_yaml
+from instaaug.runs.settings import TrainSettings
 
 __all__ = ["Contender", "read_contenders"]
 
-SHARED = {
-    *(f.name for f in fields(TrainConfig) if setting_panel(f) in ("Data", "Model")),
-    *("epochs", "batch_size", "loss", "test_samples"),
-    *("seed", "accelerator", "devices", "strategy", "nodes", "precision"),
-}
-SPEC = re.compile(r"(?P<name>[^()]+?)\s*(?:\((?P<settings>.*)\))?", re.DOTALL)
-BRACKETS = {"(": ")", "[": "]", "{": "}"}
+SHARED = ("data.", "model.", "loss.", "trainer.", "views.n_views", "seed", "task")
+OWN = (
+    "data.flip",
+    "data.held_out_fraction",
+    "trainer.gradient_clip_val",
+    "trainer.accumulate_grad_batches",
+)
+FILES = (".yaml", ".yml")
 
 
 @dataclass(frozen=True)
@@ -39,30 +37,32 @@ class Contender:
     label: str
     settings: Mapping[str, Any]
 
-    def config(self, base: TrainConfig) -> TrainConfig:
+    def config(self, base: TrainSettings) -> TrainSettings:
         """Every setting of its runs.
 
         Example:
-            >>> Contender("mine", {"method": "random"}).config(TrainConfig(epochs=3)).epochs
-            3
+            >>> mine = Contender("mine", {"method": "random", "method.sizes": [0.5, 1.0]})
+            >>> mine.config(TrainSettings()).method
+            MethodSettings(name='random', options={'sizes': [0.5, 1.0]})
         """
-        for name in sorted(self.settings.keys() & SHARED):
-            raise ArgumentError(
-                f"`{name}` must be the same for all methods: the contender {self.label} has its "
-                "own. Give it for the whole comparison."
-            )
-        values = base.to_dict()
-        if self.settings.keys() & {"diversity", "entropy"}:  # two ways to say the same
-            values |= {"diversity": None, "entropy": None}
-        return read_config({**values, **self.settings}, source=f"the contender {self.label}")
+        config = base.override(self.settings, source=f"the contender {self.label}")
+        before, after = base.flatten(), config.flatten()
+        for name, value in after.items():
+            if name.startswith(SHARED) and name not in OWN and before[name] != value:
+                raise ArgumentError(
+                    f"`{name}` must be the same for all methods: the contender {self.label} has "
+                    "its own. Give it for the whole comparison."
+                )
+        return config
 
 
-def read_contenders(words: str, base: TrainConfig) -> list[Contender]:
-    """The contenders that some words name, checked.
+def read_contenders(methods: str | Sequence[Any], base: TrainSettings) -> list[Contender]:
+    """The contenders that were asked for, checked.
 
     Arguments:
-        words: Separated by commas: a method or a variant, with settings of its own in parentheses
-            or without; or ``@file.yaml``, which maps labels to settings.
+        methods: A list of names of methods or variants, and of settings, ``method`` among them;
+            or text that is such a list in YAML, names with commas, or a YAML file that maps labels
+            to settings.
         base: The settings that all share.
 
     Raises:
@@ -70,129 +70,101 @@ def read_contenders(words: str, base: TrainConfig) -> list[Contender]:
         UnknownNameError: If there is no such method, variant or setting.
 
     Example:
-        >>> several = read_contenders("none, random(sizes=[0.5, 1.0])", TrainConfig())
-        >>> [(c.label, c.settings["method"]) for c in several]
-        [('none', 'none'), ('random-sizes-0.5-1.0', 'random')]
+        >>> crops = {"method": {"name": "random", "sizes": [0.5, 1.0]}}
+        >>> [contender.label for contender in read_contenders(["none", crops], TrainSettings())]
+        ['none', 'random-sizes-0.5-1.0']
+        >>> [contender.label for contender in read_contenders("none, mixup", TrainSettings())]
+        ['none', 'mixup']
     """
-    found = [contender for piece in _pieces(words) for contender in _read(piece)]
+    if isinstance(methods, str) and methods.endswith(FILES):
+        found = list(_read_file(Path(methods)))
+    else:
+        found = [one for item in _list_items(methods) for one in _read_item(item)]
     if not found:
         raise ArgumentError("`methods` must name at least one method: got none.")
     check_labels([contender.label for contender in found])
     for contender in found:
-        contender.config(base)
+        check_method(contender.config(base))
     return found
 
 
-def _read(piece: str) -> Iterator[Contender]:
-    if piece.startswith("@"):
-        yield from _from_file(Path(piece[1:]))
+def _list_items(methods: str | Sequence[Any]) -> Sequence[Any]:
+    parsed = parse_yaml(methods, argument="methods") if isinstance(methods, str) else methods
+    if isinstance(parsed, str):
+        return [name.strip() for name in parsed.split(",") if name.strip()]
+    if isinstance(parsed, Mapping):
+        return [parsed]
+    if not isinstance(parsed, list | tuple):
+        raise ArgumentError(
+            "`methods` must be names with commas, or a list such as [none, {method: random, "
+            f"method.sizes: [0.5, 1.0]}}]: got {str(methods)[:100]!r}."
+        )
+    return parsed
+
+
+def _read_item(item: Any) -> Iterator[Contender]:
+    """The contenders that an item of the list stands for; several for the name of a sweep."""
+    if isinstance(item, str):
+        for label, settings in _find_members(item).items():
+            yield Contender(label, settings)
         return
-    match = SPEC.fullmatch(piece)
-    if match is None:
+    if not isinstance(item, Mapping) or "method" not in item:
         raise ArgumentError(
-            "`methods` must be names with settings in parentheses or without, such as "
-            f"none,random(sizes=[0.5,1.0]): got {piece!r}."
+            "`methods` must be names, or settings with a `method` among them, such as {method: "
+            f"random, method.sizes: [0.5, 1.0]}}: got {str(item)[:100]!r}."
         )
-    own: dict[str, Any] = {}
-    for part in _pieces(match["settings"] or ""):
-        name, value = _assignment(part, piece)
-        if name in own:
-            raise ArgumentError(f"`methods` must give {name} once: got it twice in {piece!r}.")
-        own[name] = value
-    if "method" in own:
-        raise ArgumentError(f"`method` must stand before the parentheses: got {piece!r}.")
-    parts = [f"{name}={_written(value)}" for name, value in own.items()]
-    for label, settings in _members(match["name"]).items():
-        yield Contender(label_from("-".join([label, *parts])), {**settings, **own})
+    own = {name: value for name, value in item.items() if name != "label"}
+    label = item.get("label") or label_from("-".join(_label_parts(own)))
+    yield Contender(str(label), _resolve_variant(own, str(label)))
 
 
-def _from_file(path: Path) -> Iterator[Contender]:
-    content = read_yaml(path)
-    if (twice := _said_twice(path.read_text(encoding="utf-8"))) is not None:
-        raise ArgumentError(
-            f"{str(path)!r} must name every label and setting once: got {twice!r} twice."
-        )
-    for label, settings in content.items():
-        if not isinstance(settings, dict) or not isinstance(settings.get("method"), str):
+def _read_file(path: Path) -> Iterator[Contender]:
+    for label, settings in read_yaml(path).items():
+        if not isinstance(settings, dict) or "method" not in settings:
             raise ArgumentError(
                 f"{str(path)!r} must map labels to settings, `method` among them: {str(label)!r} "
-                "has none. Write `mine: {method: random, sizes: [0.5, 1.0]}`."
+                "has none. Write `mine: {method: {name: random, sizes: [0.5, 1.0]}}`."
             )
-        members = _members(settings["method"])
-        if len(members) > 1:
-            raise ArgumentError(
-                f"`method` must be one contender: {settings['method']!r}, in {str(path)!r}, is "
-                f"{len(members)} of them. Name it in `methods` itself."
-            )
-        own = {name: value for name, value in settings.items() if name != "method"}
-        yield Contender(str(label), {**next(iter(members.values())), **own})
+        yield Contender(str(label), _resolve_variant(settings, str(label)))
 
 
-def _members(name: str) -> Mapping[str, Mapping[str, Any]]:
+def _resolve_variant(settings: Mapping[str, Any], label: str) -> Mapping[str, Any]:
+    """The settings with those of the variant that they name in place of a method."""
+    name = settings["method"]
+    if not isinstance(name, str) or name not in VARIANTS:
+        return settings
+    members = VARIANTS[name].members
+    if len(members) > 1:
+        raise ArgumentError(
+            f"`method` must be one contender: {name!r}, of {label}, is {len(members)} of them. "
+            "Name it in `methods` itself."
+        )
+    rest = {key: value for key, value in settings.items() if key != "method"}
+    return {**next(iter(members.values())), **rest}
+
+
+def _find_members(name: str) -> Mapping[str, Mapping[str, Any]]:
     """By label, the settings of all contenders that a name stands for."""
-    if name in AUGMENTERS:
-        return {name: {"method": name}}
     if name in VARIANTS:
         return VARIANTS[name].members
-    raise UnknownNameError("method or variant", name, [*AUGMENTERS, *VARIANTS])
+    if name not in METHODS and ":" not in name:
+        raise UnknownNameError("method or variant", name, [*METHODS, *VARIANTS])
+    return {label_from(name): {"method": name}}
 
 
-def _assignment(part: str, piece: str) -> tuple[str, Any]:
-    name, sign, value = part.partition("=")
-    try:
-        if not sign:
-            raise ValueError("it has no '='")
-        parsed = parsed_yaml(value)
-        if (twice := _said_twice(value)) is not None:
-            raise ValueError(f"it has {twice!r} twice")
-        return name.strip(), parsed
-    except (yaml.YAMLError, ValueError) as error:
-        words = " ".join(str(error).split())[:200]
-        raise ArgumentError(
-            f"`methods` must have settings like sizes=[0.5,1.0] in parentheses: got {part!r} in "
-            f"{piece!r}: {words}."
-        ) from None
+def _label_parts(settings: Mapping[str, Any]) -> Iterator[str]:
+    """The method's name, then its settings and their values."""
+    for name, value in settings.items():
+        if name == "method" and isinstance(value, Mapping):
+            yield str(value.get("name", ""))
+            yield from _label_parts({k: v for k, v in value.items() if k != "name"})
+        elif name == "method":
+            yield str(value)
+        else:
+            yield f"{name.removeprefix('method.')}={_label_value(value)}"
 
 
-def _said_twice(text: str) -> str | None:
-    """A name that a mapping has twice, of which YAML would keep the last."""
-    waiting = [yaml.compose(text, yaml.SafeLoader)]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, yaml.SequenceNode):
-            waiting.extend(node.value)
-        elif isinstance(node, yaml.MappingNode):
-            names = [str(name.value) for name, _ in node.value]
-            if twice := [name for name in names if names.count(name) > 1]:
-                return twice[0]
-            waiting.extend(value for _, value in node.value)
-    return None
-
-
-def _pieces(text: str) -> list[str]:
-    """What commas outside of brackets and quotes separate, without what is empty."""
-    pieces, closing, quote = [""], "", ""
-    for letter in text:
-        if quote:
-            quote = "" if letter == quote else quote
-        elif letter in "\"'":
-            quote = letter
-        elif letter in BRACKETS:
-            closing = BRACKETS[letter] + closing
-        elif closing and letter == closing[0]:
-            closing = closing[1:]
-        elif letter == "," and not closing:
-            pieces.append("")
-            continue
-        pieces[-1] += letter
-    if closing or quote:
-        raise ArgumentError(
-            f"`methods` must close what it opens: {(quote + closing)[0]} is missing in {text!r}."
-        )
-    return [piece.strip() for piece in pieces if piece.strip()]
-
-
-def _written(value: Any) -> str:
+def _label_value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "-".join(f"{k}-{_written(v)}" for k, v in value.items())
-    return "-".join(map(_written, value)) if isinstance(value, list) else str(value)
+        return "-".join(f"{k}-{_label_value(v)}" for k, v in value.items())
+    return "-".join(map(_label_value, value)) if isinstance(value, list) else str(value)

@@ -10,7 +10,7 @@ from instaaug.compare.standings import standing_of
 from instaaug.compare.state import ComparisonState
 from instaaug.compare.step_cost import measured_costs
 from instaaug.errors import ArgumentError, UnknownNameError
-from instaaug.runs.config import TrainConfig
+from instaaug.runs.settings import TrainSettings
 
 __all__ = ["check_reference", "plan_words", "with_costs", "with_epochs", "with_reference"]
 
@@ -25,8 +25,8 @@ def check_reference(
 
 
 def with_epochs(
-    base: TrainConfig, before: ComparisonState | None, budget: str | None, *, has_epochs: bool
-) -> tuple[TrainConfig, float]:
+    base: TrainSettings, before: ComparisonState | None, budget: str | None, *, has_epochs: bool
+) -> tuple[TrainSettings, float]:
     """With as many epochs as fit the budget, were given, or were found before; time of one.
 
     Arguments:
@@ -47,10 +47,10 @@ def with_epochs(
                 f"{before.budget or 'none at all'}: got {budget!r}. Choose another folder."
             )
         if seconds is not None or not has_epochs:
-            base = replace(base, epochs=before.settings["epochs"])
+            base = base.override({"trainer.max_epochs": before.settings["trainer"]["max_epochs"]})
     epoch_seconds = measured_epoch(base) if known is None else known
     if before is None and seconds is not None:
-        base = replace(base, epochs=epochs_in(seconds, epoch_seconds))
+        base = base.override({"trainer.max_epochs": epochs_in(seconds, epoch_seconds)})
     return base, epoch_seconds
 
 
@@ -69,7 +69,7 @@ def with_reference(out: Path, state: ComparisonState, reference: str | None) -> 
 def with_costs(
     state: ComparisonState,
     contenders: Sequence[Contender],
-    base: TrainConfig,
+    base: TrainSettings,
     *,
     on_timing: Callable[[Sequence[str]], None],
 ) -> ComparisonState:
@@ -99,7 +99,7 @@ def plan_words(
     retry: bool,
 ) -> str:
     """How many runs there are, how many are left, and how long they will take."""
-    n_epochs = state.settings["epochs"]
+    n_epochs = state.settings["trainer"]["max_epochs"]
     per_run = n_epochs * (state.epoch_seconds or 0.0)
     to_do = ("waiting", "failed") if retry else ("waiting",)
     costs = [

@@ -13,7 +13,7 @@ from instaaug.compare.labels import check_labels
 from instaaug.errors import ArgumentError, DataError, InstaAugError
 from instaaug.files import lock_folder, write_text
 from instaaug.report.records.record_files import read_json
-from instaaug.runs.config import TrainConfig, read_config
+from instaaug.runs.settings import TrainSettings
 
 __all__ = [
     "ComparisonState",
@@ -26,8 +26,12 @@ __all__ = [
     "write_state",
 ]
 
-WITHOUT_EFFECT = {"threads", "log_every", "checkpoint_minutes", "cache_dir"}  # on a result
-OWN = {"method", "seed"}  # of each run
+WITHOUT_EFFECT = {  # on a result
+    "trainer.threads",
+    "trainer.log_every_n_steps",
+    "trainer.checkpoint_minutes",
+    "data.cache_dir",
+}
 SECONDS_BETWEEN = 0.2
 
 
@@ -59,9 +63,9 @@ class ComparisonState:
     def joined(self, later: "ComparisonState") -> "ComparisonState":
         """The same with what a later call adds; raise if that has other settings."""
         check_same(
-            read_config(self.settings, source="comparison.json"),
-            read_config(later.settings),
-            without=OWN,
+            TrainSettings.from_mapping(self.settings, source="comparison.json"),
+            TrainSettings.from_mapping(later.settings),
+            without=("method.", "seed"),
             what="the comparison that is there",
         )
         contenders = {**self.contenders, **later.contenders}
@@ -97,7 +101,7 @@ class Failure:
 
 
 def check_same(
-    there: TrainConfig, wanted: TrainConfig, *, what: str, without: set[str] | None = None
+    there: TrainSettings, wanted: TrainSettings, *, what: str, without: tuple[str, ...] = ()
 ) -> None:
     """Raise, and name the setting, if two runs would not give the same result.
 
@@ -105,14 +109,15 @@ def check_same(
         there: Settings on disk.
         wanted: Settings that were asked for.
         what: What has the first ones.
-        without: Settings that may differ.
+        without: First letters of the names of settings that may differ.
     """
-    kept, asked = there.to_dict(), wanted.to_dict()
-    for name in kept.keys() - WITHOUT_EFFECT - (without or set()):
-        if kept[name] != asked[name]:
+    kept, asked = there.flatten(), wanted.flatten()
+    names = {*kept, *asked} - WITHOUT_EFFECT
+    for name in sorted(name for name in names if not name.startswith(without)):
+        if kept.get(name) != asked.get(name):
             raise ArgumentError(
-                f"`{name}` must be {kept[name]!r} as in {what}: got {asked[name]!r}. Choose "
-                "another folder for other settings."
+                f"`{name}` must be {kept.get(name)!r} as in {what}: got {asked.get(name)!r}. "
+                "Choose another folder for other settings."
             )
 
 
@@ -202,7 +207,7 @@ def _as_written(content: dict[str, Any]) -> ComparisonState:
     if not {*state.costs, state.reference or min(state.contenders)} <= state.contenders.keys():
         raise DataError("its `costs` or its `reference` are of none of its `contenders`")
     check_labels(state.contenders)
-    read_config(state.settings, source="comparison.json")
+    TrainSettings.from_mapping(state.settings, source="comparison.json")
     return state
 
 
@@ -211,7 +216,7 @@ def _is_mapping(value: Any, is_right: Callable[[Any], bool]) -> bool:
 
 
 def _is_contender(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("method"), str)
+    return isinstance(value, dict) and "method" in value
 
 
 def _are_seeds(value: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from instaaug.compare.step_times import StepTimes, plainest, timed_steps
 from instaaug.errors import ArgumentError, DataError, ShapeError, UnknownNameError
-from instaaug.runs.config import TrainConfig
+from instaaug.runs.settings import TrainSettings
 
 __all__ = ["Cost", "cost_of", "measured_costs"]
 
@@ -30,7 +30,7 @@ class Cost(NamedTuple):
     high: float
 
 
-def measured_costs(configs: Mapping[str, TrainConfig], base: TrainConfig) -> dict[str, Cost]:
+def measured_costs(configs: Mapping[str, TrainSettings], base: TrainSettings) -> dict[str, Cost]:
     """Time real training steps of contenders and of the plainest method, in turns.
 
     Arguments:

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,8 +17,9 @@ from lightning.pytorch import LightningModule, Trainer
 from typing_extensions import override
 
 from instaaug.errors import InstaAugError
-from instaaug.runs.config import TrainConfig
+from instaaug.methods import find_method
 from instaaug.runs.lightning_manners import LOGGERS
+from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import train
 from instaaug.tasks.callbacks import AfterTask
 
@@ -48,7 +49,7 @@ class StepTimes:
 
 
 def timed_steps(
-    configs: Mapping[str, TrainConfig], *, n_warm_up: int = N_WARM_UP, n_timed: int = N_TIMED
+    configs: Mapping[str, TrainSettings], *, n_warm_up: int = N_WARM_UP, n_timed: int = N_TIMED
 ) -> dict[str, StepTimes]:
     """Time steps of real training: one of each run, then the next of each, and so on.
 
@@ -83,25 +84,20 @@ def timed_steps(
     return ring.times
 
 
-def plainest(config: TrainConfig) -> TrainConfig:
+def plainest(config: TrainSettings) -> TrainSettings:
     """The same run without any method."""
-    return replace(config, method="none", options="", phi_step="joint")
+    return config.override({"method": "none", "phi.step": "joint"})
 
 
-def _shortened(config: TrainConfig, n_steps: int) -> TrainConfig:
+def _shortened(config: TrainSettings, n_steps: int) -> TrainSettings:
     """A run that augments from its first step, and has so many of them."""
-    if config.method == "fast_autoaugment":  # its search comes before its steps
-        kept = [piece for piece in config.options.split(",") if _name_of(piece) not in SHORTEST]
-        short = [f"{name}={value}" for name, value in SHORTEST.items()]
-        config = replace(config, options=",".join([*filter(str.strip, kept), *short]))
-    return replace(config, epochs=n_steps + 1, pretrain_epochs=0, phi_rest_epochs=0)
+    if find_method(config.method.name).needs_search:  # which comes before its steps
+        config = config.override({"method": SHORTEST})
+    changes = {"trainer.max_epochs": n_steps + 1, "pretrain_epochs": 0, "phi.rest_epochs": 0}
+    return config.override(changes)
 
 
-def _name_of(option: str) -> str:
-    return option.partition("=")[0].strip()
-
-
-def _train(config: TrainConfig, out: Path, ring: "_Ring", name: str, times: StepTimes) -> None:
+def _train(config: TrainSettings, out: Path, ring: "_Ring", name: str, times: StepTimes) -> None:
     try:
         train(config, out, callbacks=[_Turns(ring, name, times)])
     except _Enough:

@@ -22,7 +22,9 @@ class Variant:
 
 def _crops() -> dict[str, dict[str, Any]]:
     smallest = [tenths / 10 for tenths in range(3, 10)]
-    return {f"random-crops-{s}": {"method": "random", "sizes": [s, 1.0]} for s in smallest}
+    return {
+        f"random-crops-{s}": {"method": {"name": "random", "sizes": [s, 1.0]}} for s in smallest
+    }
 
 
 def _colors() -> dict[str, dict[str, Any]]:
@@ -31,9 +33,8 @@ def _colors() -> dict[str, dict[str, Any]]:
     nothing = dict.fromkeys(whole, 0.0)
     return {
         f"random-{name}-{round(share * most, 1)}": {
-            "method": "random",
-            "transforms": "color",
-            "strength": {**nothing, name: share},
+            "method": {"name": "random", "strength": {**nothing, name: share}},
+            "transforms": "hsv_jitter",
         }
         for name, most in whole.items()
         for share in (0.2, 0.4, 0.6, 0.8, 1.0)
@@ -55,31 +56,31 @@ VARIANTS: Mapping[str, Variant] = {
         "instaaug-shared",
         "InstaAug without the input: one learned distribution for all images.",
         method="instaaug",
-        conditioning="none",
+        phi={"conditioning": "none"},
     ),
     **_one(
         "instaaug-class",
         "InstaAug with one learned distribution per class.",
         method="instaaug",
-        conditioning="class",
+        phi={"conditioning": "class"},
     ),
     **_one(
         "instaaug-fixed",
         "InstaAug with a λ that stays where it is.",
         method="instaaug",
-        rule="fixed",
+        entropy={"rule": "fixed"},
     ),
     **_one(
         "instaaug-separate",
         "InstaAug with φ trained in a pass of its own, as in the authors' code.",
         method="instaaug",
-        phi_step="separate",
+        phi={"step": "separate"},
     ),
     **_one(
         "augerino-color",
         "Augerino with ranges of hue, saturation and value.",
         method="augerino",
-        transforms="color",
+        transforms="hsv_jitter",
     ),
     "random-crops": Variant("Random crops; smallest sides from 0.3 to 0.9: seven runs.", _crops()),
     "random-colors": Variant(

@@ -211,6 +211,8 @@ class Augerino(LearnedRanges):
         self.raw_widths = nn.Parameter(torch.tensor(raw))
         self.register_buffer("units", torch.tensor(UNITS), persistent=False)
 
+    chooses_transforms = True
+
     @classmethod
     @override
     def build(

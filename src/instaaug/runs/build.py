@@ -1,5 +1,6 @@
 """From settings and data to a task: which parts with which numbers."""
 
+from inspect import signature
 from typing import Any
 
 import torch
@@ -7,13 +8,13 @@ from torch import nn
 
 from instaaug.augmentation import Augmenter
 from instaaug.data import LabeledImages
-from instaaug.runs.augmenters import make_augmenter
-from instaaug.runs.config import TrainConfig
-from instaaug.runs.contrastive_options import read_contrast
-from instaaug.runs.data_facts import DataFacts
-from instaaug.methods import Distortions
+from instaaug.errors import ArgumentError
+from instaaug.methods import Distortions, find_method
 from instaaug.networks import make_model
 from instaaug.networks.projection import without_head
+from instaaug.runs.data_facts import DataFacts
+from instaaug.runs.settings import TrainSettings
+from instaaug.spaces import Level
 from instaaug.tasks import (
     AugmentedTask,
     ContrastiveTask,
@@ -21,12 +22,15 @@ from instaaug.tasks import (
     RegressionTask,
     SupervisedTask,
 )
+from instaaug.transforms import TRANSFORMS, Transform
 
-__all__ = ["build_task"]
+__all__ = ["build_augmenter", "build_task", "build_transforms", "check_method"]
+
+ROTATION_SETS = ("sprites", "mario-iggy", "sprite-angle", "mnist-6-9")
 
 
 def build_task(
-    config: TrainConfig, facts: DataFacts, *, held_out: LabeledImages | None = None
+    config: TrainSettings, facts: DataFacts, *, held_out: LabeledImages | None = None
 ) -> AugmentedTask:
     """The model, the augmenter and how they are trained; the seed decides the first weights.
 
@@ -35,45 +39,150 @@ def build_task(
         facts: On the data.
         held_out: Training images that the model is not shown, for methods that learn from such.
     """
+    check_method(config)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         model = make_model(
-            config.model,
+            config.model.name,
             facts.n_targets,
             in_channels=facts.channels,
             image_size=facts.image_size,
-            width=config.width,
-            stem_stride=config.stem_stride,
+            width=config.model.width,
+            stem_stride=config.model.stem_stride,
         ).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        augmenter = make_augmenter(config, facts)
+        augmenter = build_augmenter(config, facts)
         augmenter.attach(model)  # some have weights from then on only
         if config.task == "contrastive":
-            return _contrastive(config, facts, model, augmenter)
+            return _build_contrastive_task(config, facts, model, augmenter)
     settings = {
-        **_settings(config, facts),
+        **_task_settings(config, facts),
         "n_samples": config.n_samples,
-        "phi_step": config.phi_step,
+        "phi_step": config.phi.step,
         "held_out": held_out,
     }
     if config.task == "regression":
         return RegressionTask(
-            model, augmenter, n_targets=facts.n_targets, loss=config.loss, **settings
+            model, augmenter, n_targets=facts.n_targets, loss=config.loss.regression, **settings
         )
     return SupervisedTask(
         model,
         augmenter,
         num_classes=len(facts.classes),
-        label_smoothing=config.label_smoothing,
+        label_smoothing=config.loss.label_smoothing,
         **settings,
     )
 
 
-def _contrastive(
-    config: TrainConfig, facts: DataFacts, model: nn.Module, augmenter: Augmenter
+def build_augmenter(config: TrainSettings, facts: DataFacts) -> Augmenter:
+    """The method that the settings name, with its options and what the data say."""
+    baseline = config.phi.baseline
+    if config.task == "contrastive" and baseline == "auto" and not _reads_inputs(config):
+        baseline = "none"  # the task centers its losses: nothing is left to subtract
+    method = find_method(config.method.name)
+    transforms: list[Transform] | str = "auto"
+    if config.transforms != ("auto",) or not method.chooses_transforms:
+        transforms = build_transforms(
+            config.transforms, config.crop.grid, config.crop.max_outside, config.data.source
+        )
+    context = {
+        "transforms": transforms,
+        "levels": config.crop.grid,
+        "max_outside": config.crop.max_outside,
+        "padding_mode": config.padding_mode,
+        "mean": facts.mean,
+        "std": facts.std,
+        "in_channels": facts.channels,
+        "image_size": facts.image_size,
+        "num_classes": len(facts.classes) or None,
+        "entropy": config.entropy.band,
+        "diversity": config.entropy.diversity,
+        "rule": config.entropy.rule,
+        "weight": config.entropy.weight,
+        "conditioning": config.phi.conditioning,
+        "network": config.phi.network,
+        "width": config.phi.width,
+        "estimator": config.phi.estimator,
+        "baseline": baseline,
+    }
+    return method.build(context, config.method.options)
+
+
+def build_transforms(
+    names: tuple[str, ...], levels: tuple[Level, ...], max_outside: float, source: str = ""
+) -> list[Transform]:
+    """Transforms by name, those with boxes on a grid of levels.
+
+    Arguments:
+        names: Of transforms; ``auto`` is rotation for the data made for it, else crops.
+        levels: Side and places per axis of each size of boxes.
+        max_outside: Share of a box, per axis, that may lie outside of the image.
+        source: Of the data.
+    """
+    if names == ("auto",):
+        names = ("rotation",) if source in ROTATION_SETS else ("crop",)
+    boxes: dict[str, Any] = {"levels": levels, "max_outside": max_outside}
+    transforms = []
+    for name in names:
+        kind = TRANSFORMS[name]
+        accepted = boxes.keys() & signature(kind).parameters
+        transforms.append(kind(**{argument: boxes[argument] for argument in accepted}))
+    return transforms
+
+
+def check_method(config: TrainSettings) -> None:
+    """Raise unless the method can do what the settings ask of it."""
+    name, method = config.method.name, find_method(config.method.name)
+    if config.task not in method.tasks:
+        raise ArgumentError(
+            f"`task` must be {' or '.join(sorted(method.tasks))} for the method {name}: got "
+            f"{config.task!r}."
+        )
+    if config.task == "contrastive" and config.phi.conditioning == "class":
+        raise ArgumentError(
+            "`phi.conditioning` must do without labels in contrastive learning: got 'class'."
+        )
+    if config.phi.step == "separate" and not method.learns_from_training_loss:
+        raise ArgumentError(
+            "`phi.step` separate needs a method that learns from the training loss, such as "
+            f"instaaug: got {name!r}."
+        )
+    if method.needs_held_out and not config.data.held_out_fraction:
+        raise ArgumentError(
+            f"`data.held_out_fraction` must be above 0 for {name}, which learns from images that "
+            "the model does not see. 0.1 is usual."
+        )
+    has_own_steps = config.phi.step == "separate" or method.needs_held_out
+    if has_own_steps and config.trainer.precision == "16-mixed":
+        raise ArgumentError(
+            "Steps of φ alone do not work with the gradient scaling of `trainer.precision` "
+            "16-mixed. Choose bf16-mixed."
+        )
+    if name == "instaaug":
+        _check_samples(config)
+
+
+def _check_samples(config: TrainSettings) -> None:
+    if config.phi.baseline == "rloo" and config.n_samples < 2:
+        raise ArgumentError(
+            "`phi.baseline` rloo compares samples of an image: got `n_samples` 1. Take 2."
+        )
+    if config.phi.estimator == "exact" and config.n_samples > 1:
+        raise ArgumentError(
+            f"`phi.estimator` exact tries every box: got `n_samples` {config.n_samples}. Leave it "
+            "at 1."
+        )
+
+
+def _reads_inputs(config: TrainSettings) -> bool:
+    return config.phi.conditioning == "input" and config.phi.estimator != "exact"
+
+
+def _build_contrastive_task(
+    config: TrainSettings, facts: DataFacts, model: nn.Module, augmenter: Augmenter
 ) -> ContrastiveTask:
     image = torch.zeros(1, facts.channels, facts.image_size, facts.image_size)
     encoder, n_features = without_head(model, image)
-    own = read_contrast(config.contrast)
+    own = config.contrastive
     distortions = Distortions(
         strength=own.strength,
         jitter=own.jitter,
@@ -91,32 +200,35 @@ def _contrastive(
         hidden=own.hidden,
         n_projected=own.n_projected,
         distortions=distortions,
-        **_settings(config, facts),
+        **_task_settings(config, facts),
     )
 
 
-def _settings(config: TrainConfig, facts: DataFacts) -> dict[str, Any]:
+def _task_settings(config: TrainSettings, facts: DataFacts) -> dict[str, Any]:
     """What all tasks take."""
-    drops: dict[str, Any] = {"factor": config.drop_factor, "drops": config.drop_shares()}
+    drops: dict[str, Any] = {
+        "factor": config.optimizer.drop_factor,
+        "drops": config.optimizer.drops,
+    }
     return {
         "optimization": Optimization(
-            config.optimizer,
-            config.learning_rate,
-            momentum=config.momentum,
-            weight_decay=config.weight_decay,
-            schedule=config.schedule,
-            warmup_steps=config.warmup_steps,
+            config.optimizer.name,
+            config.optimizer.learning_rate,
+            momentum=config.optimizer.momentum,
+            weight_decay=config.optimizer.weight_decay,
+            schedule=config.optimizer.schedule,
+            warmup_steps=config.optimizer.warmup_steps,
             **drops,
         ),
         "phi_optimization": Optimization(
-            config.phi_optimizer, config.phi_learning_rate, schedule=config.phi_schedule, **drops
+            config.phi.optimizer, config.phi.learning_rate, schedule=config.phi.schedule, **drops
         ),
         "mean": facts.mean,
         "std": facts.std,
         "pretrain_epochs": config.pretrain_epochs,
-        "phi_rest_epochs": config.phi_rest_epochs,
-        "flip": config.flip,
-        "clip": config.clip,
-        "accumulate": config.accumulate,
+        "phi_rest_epochs": config.phi.rest_epochs,
+        "flip": config.data.flip,
+        "clip": config.trainer.gradient_clip_val,
+        "accumulate": config.trainer.accumulate_grad_batches,
         "seed": config.seed,
     }

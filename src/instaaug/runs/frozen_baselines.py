@@ -7,7 +7,6 @@ from instaaug.augmentation import Augmenter, InstaAug
 from instaaug.augmentation.views import Select
 from instaaug.errors import UnknownNameError
 from instaaug.runs.frozen_run import FittedViews
-from instaaug.runs.named_transforms import levels_of
 from instaaug.methods import AutoAugment, FixedViews, RandAugment, RandomAugmentation
 from instaaug.parameterizations import CropGrid
 from instaaug.transforms import Crop
@@ -102,14 +101,14 @@ def random(fitted: FittedViews) -> Baseline:
 
 def grid(fitted: FittedViews) -> Baseline:
     """The boxes that φ chooses from, drawn uniformly without replacement."""
-    boxes = CropGrid(levels_of(fitted.config.grid), max_outside=0.0)
+    boxes = CropGrid(fitted.config.crop.grid, max_outside=0.0)
     return Baseline("uniform grid", FixedViews.grid(boxes, size=fitted.facts.size))
 
 
 def image_and_grid(fitted: FittedViews) -> Baseline:
     """The image itself, which φ has too, then the other boxes uniformly without replacement."""
     aug = InstaAug(
-        Crop(levels_of(fitted.config.grid), max_outside=0.0),
+        Crop(fitted.config.crop.grid, max_outside=0.0),
         conditioning="none",
         in_channels=fitted.facts.channels,
         size=fitted.facts.size,

@@ -1,7 +1,6 @@
 """Images for a frozen model: how large, which of them, and on which side of the split."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from statistics import median
@@ -14,8 +13,8 @@ from instaaug.data.files import fitting_size, image_files
 from instaaug.data.labeled import evenly_spaced_indices
 from instaaug.data.labels import listed
 from instaaug.errors import ArgumentError, DataError
-from instaaug.runs.config import TrainConfig
-from instaaug.runs.frozen_config import FrozenConfig
+from instaaug.runs.settings import TrainSettings
+from instaaug.runs.settings import TtaSettings
 from instaaug.runs.frozen_model import ModelSource
 
 __all__ = [
@@ -33,17 +32,17 @@ FEWEST = 2  # images to learn from: one half judges what the other has taught
 TABLES = (".csv", ".tsv")
 
 
-def chosen_sizes(config: FrozenConfig, source: ModelSource) -> tuple[int | None, int | None]:
+def chosen_sizes(config: TtaSettings, source: ModelSource) -> tuple[int | None, int | None]:
     """Side of what the model sees, and of the images; None where these decide.
 
     Files are decoded to twice the model's side, for crops to keep their detail, but not enlarged.
     """
-    path = Path(config.data)
+    path = Path(config.data.source)
     own = _short_side(path) if path.is_dir() else None
     fitting = None if own is None else fitting_size([own])
-    size = config.size or source.size or fitting
-    if config.side or size is None:
-        return size, config.side
+    size = config.model.image_size or source.size or fitting
+    if config.data.decode_size or size is None:
+        return size, config.data.decode_size
     if own is not None:
         return size, max(size, min(2 * size, own))
     return size, 2 * size if path.suffix.lower() in TABLES else None
@@ -63,14 +62,14 @@ def _short_side(folder: Path) -> int | None:
 
 
 def load_images(
-    config: FrozenConfig,
+    config: TtaSettings,
     source: ModelSource,
     *,
     side: int | None,
     channels: int,
     on_decode: OnDecode | None = None,
 ) -> LabeledImages:
-    """The images of ``config.data`` that the model has probably not learned from.
+    """The images of ``config.data.source`` that the model has probably not learned from.
 
     Of the data that one of our runs has trained the model on, these are its test images; of other
     data in parts, the test part; of data without parts, all.
@@ -83,28 +82,28 @@ def load_images(
         on_decode: Called with the number of files decoded and of all files.
     """
     trained = source.trained_by
-    if trained is not None and config.located().data == trained.data:
-        size = trained.image_size if side is None else side
-        at_this_size = replace(trained, image_size=size, channels=channels)
-        return _test_images(config.model, trained, at_this_size, on_decode)
+    if trained is not None and config.with_full_paths().data.source == trained.data.source:
+        size = trained.data.image_size if side is None else side
+        at_this_size = trained.override({"data.image_size": size, "data.channels": channels})
+        return _test_images(config.model.name, trained, at_this_size, on_decode)
     splits = load_data(
-        config.data,
+        config.data.source,
         size=side,
         channels=channels,
-        path_column=config.path_column,
-        target_column=config.target_column,
+        path_column=config.data.path_column,
+        target_column=config.data.target_column,
         test_fraction=0.0,
         validation_fraction=0.0,
         seed=config.seed,
-        on_bad_image=config.on_bad_image,
-        cache_dir=config.cache_dir,
+        on_bad_image=config.data.on_bad_image,
+        cache_dir=config.data.cache_dir,
         on_progress=on_decode,
     )
     return splits.test if len(splits.test) else splits.train
 
 
 def _test_images(
-    run: str, trained: TrainConfig, at_this_size: TrainConfig, on_decode: OnDecode | None
+    run: str, trained: TrainSettings, at_this_size: TrainSettings, on_decode: OnDecode | None
 ) -> LabeledImages:
     """The test images of a run; raise if they are not those that it had."""
     from instaaug.runs.run_directory import RunDirectory
@@ -115,29 +114,29 @@ def _test_images(
 
 
 def class_order(
-    config: FrozenConfig, source: ModelSource, images: LabeledImages
+    config: TtaSettings, source: ModelSource, images: LabeledImages
 ) -> tuple[str, ...]:
     """Names of the classes in the order of the model's outputs: typed, known, or those of DATA."""
-    if config.classes is None:
+    if config.model.classes is None:
         return source.classes or images.classes
     try:
-        text = Path(config.classes).read_text(encoding="utf-8")
+        text = Path(config.model.classes).read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise ArgumentError(
-            f"`classes` must be a text file: {config.classes!r} is not UTF-8."
+            f"`classes` must be a text file: {config.model.classes!r} is not UTF-8."
         ) from None
     names = tuple(line.strip() for line in text.splitlines() if line.strip())
     twice = sorted({name for name in names if names.count(name) > 1})
     if not names or twice:
         found = f"{listed(twice)} more than once" if twice else "nothing"
         raise ArgumentError(
-            f"`classes` must be a file with a name per line, each once: {config.classes!r} has "
+            f"`classes` must be a file with a name per line, each once: {config.model.classes!r} has "
             f"{found}."
         )
     return names
 
 
-def split_by_hash(images: LabeledImages, config: FrozenConfig) -> DataSplits:
+def split_by_hash(images: LabeledImages, config: TtaSettings) -> DataSplits:
     """Images to learn from and, as the test set, those held out.
 
     An image's own pixels decide on which side it falls, so that a photo that is there twice is
@@ -146,13 +145,13 @@ def split_by_hash(images: LabeledImages, config: FrozenConfig) -> DataSplits:
     Raises:
         DataError: If there are too few images for that.
     """
-    if config.limit is not None:
-        images = images.subset(evenly_spaced_indices(len(images), config.limit))
+    if config.data.limit is not None:
+        images = images.subset(evenly_spaced_indices(len(images), config.data.limit))
     keys = np.array([_digest(f"{config.seed} {name}".encode()) for name in image_hashes(images)])
-    n_held_out = round(config.test_fraction * len(images))
+    n_held_out = round(config.data.test_fraction * len(images))
     limit = np.sort(keys)[n_held_out - 1] if n_held_out else ""
     held_out = keys <= limit
-    if (~held_out).sum() < FEWEST or (config.test_fraction > 0 and not n_held_out):
+    if (~held_out).sum() < FEWEST or (config.data.test_fraction > 0 and not n_held_out):
         raise DataError(
             f"`data` must have different images for both sides of the split: got {len(images)}, "
             f"{int(held_out.sum())} of them held out. Add images, or change `test_fraction`."
@@ -161,7 +160,7 @@ def split_by_hash(images: LabeledImages, config: FrozenConfig) -> DataSplits:
         train=images.subset(np.flatnonzero(~held_out)),
         validation=None,
         test=images.subset(np.flatnonzero(held_out)),
-        name=Path(config.data).name,
+        name=Path(config.data.source).name,
     )
 
 

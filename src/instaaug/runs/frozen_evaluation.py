@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from instaaug.data import DataSplits, LabeledImages
 from instaaug.errors import ArgumentError, DataError
 from instaaug.runs.class_names import with_classes
 from instaaug.runs.frozen_baselines import Baseline, baselines_named
-from instaaug.runs.frozen_config import FrozenConfig
+from instaaug.runs.settings import TtaSettings
 from instaaug.runs.frozen_data import load_images, split_by_hash, without_hashes
 from instaaug.runs.frozen_pictures import curve_figure
 from instaaug.runs.frozen_run import FittedViews, FrozenRun
@@ -122,7 +122,7 @@ def evaluate_frozen(
     rows = [row for other in others for row in scorer.method(other)]
     comparisons = [_compared(row, rows) for row in learned]
     results = {
-        "data": fitted.config.data if data is None else data,
+        "data": fitted.config.data.source if data is None else data,
         "n": len(images),
         "n_left_out": n_left_out,
         "rows": [row.to_dict() for row in [*learned, *rows]],
@@ -221,7 +221,7 @@ def _images(
                 "learned from."
             )
         return fit, images, 0
-    every = _loaded(replace(fitted.config, data=data), fitted, on_decode)
+    every = _loaded(fitted.config.override({"data": data}), fitted, on_decode)
     images = without_hashes(every, run.read_fit_images())
     if not len(images):
         raise DataError(
@@ -239,7 +239,7 @@ def own_splits(run: FrozenRun, fitted: FittedViews, on_decode: OnProgress | None
 
 
 def _loaded(
-    config: FrozenConfig, fitted: FittedViews, on_decode: OnProgress | None
+    config: TtaSettings, fitted: FittedViews, on_decode: OnProgress | None
 ) -> LabeledImages:
     facts = fitted.facts
     images = load_images(

@@ -12,7 +12,7 @@ from instaaug.augmentation import InstaAug
 from instaaug.data import DataSplits, LabeledImages
 from instaaug.errors import ArgumentError
 from instaaug.runs.class_names import with_classes
-from instaaug.runs.frozen_config import FrozenConfig
+from instaaug.runs.settings import TtaSettings
 from instaaug.runs.frozen_data import (
     chosen_sizes,
     class_order,
@@ -56,7 +56,7 @@ class _Ready(NamedTuple):
 
 
 def fit_frozen(
-    config: FrozenConfig,
+    config: TtaSettings,
     out: str | Path,
     *,
     on_decode: OnProgress | None = None,
@@ -75,10 +75,10 @@ def fit_frozen(
             all images.
         on_score: Called with the number of held-out images that were predicted, and of all.
     """
-    run, config = FrozenRun(out), config.located()
-    if run.path.resolve().is_relative_to(config.data):
+    run, config = FrozenRun(out), config.with_full_paths()
+    if run.path.resolve().is_relative_to(config.data.source):
         raise ArgumentError(
-            f"`out` must lie outside of the images: got {str(out)!r} within {config.data!r}."
+            f"`out` must lie outside of the images: got {str(out)!r} within {config.data.source!r}."
         )
     is_new = not run.config_file.exists()
     run.start(config)
@@ -101,10 +101,10 @@ def fit_frozen(
     return results
 
 
-def _prepare(config: FrozenConfig, on_decode: OnProgress | None) -> _Ready:
+def _prepare(config: TtaSettings, on_decode: OnProgress | None) -> _Ready:
     if config.threads:
         torch.set_num_threads(config.threads)
-    source = find_model(config.model)
+    source = find_model(config.model.name)
     size, side = chosen_sizes(config, source)
     channels = channels_of(source, config)
     images = load_images(config, source, side=side, channels=channels, on_decode=on_decode)
@@ -117,7 +117,7 @@ def _prepare(config: FrozenConfig, on_decode: OnProgress | None) -> _Ready:
 
 def _finish(
     run: FrozenRun,
-    config: FrozenConfig,
+    config: TtaSettings,
     ready: _Ready,
     aug: InstaAug,
     on_score: OnProgress | None,
@@ -134,7 +134,7 @@ def _finish(
     )
     run.write_facts(facts, image_hashes(fit))
     aug.save(run.augmenter_file)
-    counts = (1, *config.n_views)
+    counts = (1, *config.views.counts)
     fitted = FittedViews(config, facts, ready.source, ready.model, aug, {})
     temperatures = honest_temperatures(
         config, ready.model, fit, aug, size=ready.size, counts=counts, folder=run.table
@@ -157,13 +157,13 @@ def _finish(
             ).to_dict() for count in counts
         ]  # fmt: skip
     return {
-        "model": config.model,
-        "data": config.data,
+        "model": config.model.name,
+        "data": config.data.source,
         "seed": config.seed,
         "n_fit": len(fit),
         "n_test": len(held_out),
         "n_views": len(all_views(aug)) if can_tabulate(aug) else None,
-        "classes_from": "data" if config.classes is None and not ready.source.classes else "model",
+        "classes_from": "data" if config.model.classes is None and not ready.source.classes else "model",
         "skipped": list(fit.skipped),
         "split_hash": facts.split_hash,
         "rows": rows,
@@ -173,7 +173,7 @@ def _finish(
 def _write_policy(run: FrozenRun, fitted: FittedViews, images: LabeledImages) -> None:
     """The best views on average, where views can be listed."""
     if can_tabulate(fitted.aug):
-        n = min(max(fitted.config.n_views), len(all_views(fitted.aug)))
+        n = min(max(fitted.config.views.counts), len(all_views(fitted.aug)))
         batches = (x for x, _ in fitted.model.pictures(images).batches(AT_ONCE))
         average_policy(fitted.aug, batches, n).save(run.policy_file)
 

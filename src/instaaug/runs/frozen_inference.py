@@ -39,7 +39,7 @@ def predict_frozen(
     """
     fitted = FrozenRun(path).load()
     facts, classes = fitted.facts, fitted.facts.classes
-    n_most = max(fitted.config.n_views) if n_views is None else n_views
+    n_most = max(fitted.config.views.counts) if n_views is None else n_views
     predict = fitted.predictor(n_most, certainty=certainty)
 
     def columns(logits: Tensor | None, count: int | None) -> dict[str, Any]:

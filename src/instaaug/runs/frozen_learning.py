@@ -7,11 +7,10 @@ import torch
 
 from instaaug.augmentation import InstaAug
 from instaaug.data import LabeledImages
-from instaaug.runs.config import TrainConfig
-from instaaug.runs.frozen_config import FrozenConfig
+from instaaug.runs.settings import TtaSettings
 from instaaug.runs.frozen_model import FrozenModel
 from instaaug.runs.frozen_scores import Logits, merged_outputs, tabulated_outputs
-from instaaug.runs.named_transforms import transforms_of
+from instaaug.runs.build import build_transforms
 from instaaug.frozen import FrozenViews, ViewTable, fit_temperature, fit_tta, tabulate
 from instaaug.frozen.table import all_views, can_tabulate
 from instaaug.networks import FrozenFeatures
@@ -22,7 +21,7 @@ OnProgress = Callable[[int, int], None]
 
 
 def fit_views(
-    config: FrozenConfig,
+    config: TtaSettings,
     model: FrozenModel,
     images: LabeledImages,
     *,
@@ -44,19 +43,18 @@ def fit_views(
         steps: Of the optimizer; those of the settings by default.
         on_table: Called with the number of images whose views the model has seen, and of all.
     """
-    names = TrainConfig(transforms=config.transforms, grid=config.grid, max_outside=0.0)
     return fit_tta(
         model.module,
         images,
-        transforms_of(names),
-        n_samples=config.n_views,
-        objective=None if config.objective == "auto" else config.objective,
-        features=config.features,
+        build_transforms(config.transforms, config.crop.grid, max_outside=0.0),
+        n_samples=config.views.counts,
+        objective=None if config.phi.objective == "auto" else config.phi.objective,
+        features=config.phi.features,
         size=size,
         mean=model.mean,
         std=model.std,
         output=model.output,
-        steps=config.steps if steps is None else steps,
+        steps=config.phi.steps if steps is None else steps,
         seed=config.seed,
         folder=folder,
         table=table,
@@ -65,7 +63,7 @@ def fit_views(
 
 
 def honest_temperatures(
-    config: FrozenConfig,
+    config: TtaSettings,
     model: FrozenModel,
     images: LabeledImages,
     aug: InstaAug,
@@ -102,7 +100,7 @@ def honest_temperatures(
     for learned, judged in (halves, halves[::-1]):
         other = fit_views(
             config, model, images.subset(learned.numpy()), size=size, table=table.subset(learned),
-            steps=max(1, config.steps // 2),  # as many rounds through half as many images
+            steps=max(1, config.phi.steps // 2),  # as many rounds through half as many images
         )  # fmt: skip
         pictures = model.pictures(images.subset(judged.numpy()))
         parts.append(tabulated_outputs(other, table.subset(judged), pictures, counts))

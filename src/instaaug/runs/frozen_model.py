@@ -3,15 +3,15 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from instaaug.data import LabeledImages
 from instaaug.errors import ArgumentError
-from instaaug.runs.config import TrainConfig
-from instaaug.runs.frozen_config import FrozenConfig, numbers_of
+from instaaug.runs.settings import TrainSettings
+from instaaug.runs.settings import TtaSettings
 from instaaug.frozen import Pictures
 from instaaug.networks import pretrained_maker
 from instaaug.networks.model_output import Output, picked
@@ -19,6 +19,8 @@ from instaaug.networks.model_output import Output, picked
 __all__ = ["FrozenModel", "ModelSource", "build_model", "channels_of", "find_model"]
 
 CHANNELS = 3
+IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
+"""Per-channel mean and standard deviation that most models of ImageNet expect."""
 Numbers = tuple[float, ...]
 
 
@@ -42,7 +44,7 @@ class ModelSource:
     mean: Numbers | None = None
     std: Numbers | None = None
     classes: tuple[str, ...] = ()
-    trained_by: TrainConfig | None = None
+    trained_by: TrainSettings | None = None
 
 
 def find_model(name: str) -> ModelSource:
@@ -148,29 +150,46 @@ class FrozenModel:
             )
 
 
-def channels_of(source: ModelSource, config: FrozenConfig) -> int:
+def channels_of(source: ModelSource, config: TtaSettings) -> int:
     """Color channels of the images: typed, the model's own, or three."""
-    return config.channels or source.channels or CHANNELS
+    return config.model.channels or source.channels or CHANNELS
 
 
-def build_model(source: ModelSource, config: FrozenConfig, num_classes: int) -> FrozenModel:
+def build_model(source: ModelSource, config: TtaSettings, num_classes: int) -> FrozenModel:
     """The model in evaluation mode, on the accelerator if there is one; what is typed wins."""
     channels = channels_of(source, config)
-    mean = numbers_of(config.mean, kind="mean", channels=channels)
-    std = numbers_of(config.std, kind="std", channels=channels)
-    if config.mean == "imagenet" and std is None:
-        std = numbers_of("imagenet", kind="std", channels=channels)
+    mean = _channel_values(config.model.mean, "mean", channels)
+    std = _channel_values(config.model.std, "std", channels)
+    if config.model.mean == "imagenet" and std is None:
+        std = _channel_values("imagenet", "std", channels)
     if (mean is None) != (std is None):
-        raise ArgumentError("`mean` and `std` must be given both, or neither: got one of them.")
+        raise ArgumentError("`model.mean` and `model.std` must be given both, or neither: got one of them.")
     if std is not None and min(std) <= 0:
-        raise ArgumentError(f"`std` must be above 0: got {config.std}. 1 changes nothing.")
+        raise ArgumentError(f"`model.std` must be above 0: got {list(std)}. 1 changes nothing.")
     return FrozenModel(
         module=source.make(num_classes).eval().to("cuda" if torch.cuda.is_available() else "cpu"),
         channels=channels,
-        output=_output(config.output),
+        output=_output(config.model.output),
         mean=source.mean if mean is None else mean,
         std=source.std if std is None else std,
     )
+
+
+def _channel_values(
+    value: Literal["imagenet"] | Numbers | None, kind: Literal["mean", "std"], channels: int
+) -> Numbers | None:
+    """One number per channel, from one for all, one for each, or the name of a data set."""
+    numbers = IMAGENET[kind] if value == "imagenet" else value
+    if numbers is None:
+        return None
+    if len(numbers) == 1:
+        return numbers * channels
+    if len(numbers) != channels:
+        raise ArgumentError(
+            f"`model.{kind}` must be one number, {channels}, one per channel, or imagenet: got "
+            f"{list(numbers)}."
+        )
+    return numbers
 
 
 def _output(key: str | None) -> Output | None:

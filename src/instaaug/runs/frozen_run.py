@@ -13,10 +13,9 @@ from torch import Tensor, nn
 
 from instaaug.augmentation import InstaAug
 from instaaug.errors import ArgumentError, DataError
-from instaaug.runs.frozen_config import FrozenConfig
+from instaaug.runs.settings import TtaSettings
 from instaaug.runs.frozen_model import FrozenModel, ModelSource, build_model, find_model
 from instaaug.runs.run_files import environment, read_yaml, take_back
-from instaaug.runs.settings import read_settings
 from instaaug.files import write_text
 from instaaug.frozen import FrozenViews
 from instaaug.networks import FrozenFeatures
@@ -61,7 +60,7 @@ class FittedViews:
         temperatures: By the number of views, from the images of the fit.
     """
 
-    config: FrozenConfig
+    config: TtaSettings
     facts: FrozenFacts
     source: ModelSource
     model: FrozenModel
@@ -131,10 +130,10 @@ class FrozenRun:
         self.scores_file = self.path / "eval.json"
         self.curve_file = self.path / "cost_curve.png"
 
-    def start(self, config: FrozenConfig) -> None:
+    def start(self, config: TtaSettings) -> None:
         """Make the folder of a new fit, or go on with the same fit; raise if it holds another."""
         if not self.config_file.exists():
-            text = yaml.safe_dump(config.to_dict(), sort_keys=False, allow_unicode=True)
+            text = yaml.safe_dump(config.to_mapping(), sort_keys=False, allow_unicode=True)
             write_text(self.config_file, text)
             self.write_json(self.environment_file, environment())
             return
@@ -145,7 +144,7 @@ class FrozenRun:
                 f"{other}. Choose another folder."
             )
 
-    def holds(self, config: FrozenConfig) -> bool:
+    def holds(self, config: TtaSettings) -> bool:
         """Whether this is the folder of the same fit, finished or not."""
         try:
             return self.config_file.is_file() and not _differences(self.read_config(), config)
@@ -156,7 +155,7 @@ class FrozenRun:
         """Take back what `start` wrote, for a fit that could not begin."""
         take_back([self.config_file, self.environment_file])
 
-    def read_config(self) -> FrozenConfig:
+    def read_config(self) -> TtaSettings:
         """The settings of the fit."""
         if not self.config_file.is_file():
             raise FileNotFoundError(
@@ -164,13 +163,13 @@ class FrozenRun:
                 "`instaaug tta fit MODEL DATA --out FOLDER` makes one."
             )
         values = read_yaml(self.config_file)
-        if "epochs" in values:
+        if values.get("kind", "train") == "train":
             raise ArgumentError(
                 f"`run` must be the folder of `instaaug tta fit`: {str(self.path)!r} is one of "
                 f"`instaaug train`. Fit views for its model by `instaaug tta fit {self.path} "
                 "DATA`."
             )
-        return read_settings(FrozenConfig, values, source=str(self.config_file))
+        return TtaSettings.from_mapping(values, source=str(self.config_file))
 
     def write_facts(self, facts: FrozenFacts, fit_images: Sequence[str]) -> None:
         """Keep what must be known, and the hashes of the images that φ learns from."""
@@ -233,10 +232,10 @@ class FrozenRun:
                 "`instaaug tta fit` again goes on with it."
             )
         facts = self.read_facts()
-        source = find_model(config.model)
+        source = find_model(config.model.name)
         model = build_model(source, config, len(facts.classes))
         network = None
-        if config.features == "model":
+        if config.phi.features == "model":
             network = FrozenFeatures(
                 model.module, size=facts.size, in_channels=facts.channels, output=model.output
             )
@@ -244,7 +243,7 @@ class FrozenRun:
         aug = aug.to(next((p.device for p in model.module.parameters()), "cpu"))
         if (now := model_hash(model.module, aug)) != facts.model_hash:
             raise ArgumentError(
-                f"`model` must be the one that φ was fitted for: {config.model!r} had the hash "
+                f"`model` must be the one that φ was fitted for: {config.model.name!r} had the hash "
                 f"{facts.model_hash}, now it has {now}. Does it load its weights? If it was "
                 "trained further, fit again."
             )
@@ -263,9 +262,9 @@ def model_hash(module: nn.Module, aug: InstaAug) -> str:
     return FrozenViews(module, aug.transform, aug.transform.identity()).fingerprint[:16]
 
 
-def _differences(before: FrozenConfig, now: FrozenConfig) -> str:
+def _differences(before: TtaSettings, now: TtaSettings) -> str:
     """The settings that differ, but for those that change nothing in what comes out."""
-    pairs = zip(before.to_dict().items(), now.to_dict().values(), strict=True)
+    pairs = zip(before.flatten().items(), now.flatten().values(), strict=True)
     other = [f"{k} {a} instead of {b}" for (k, a), b in pairs if a != b and k != "threads"]
     return ", ".join(other)
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from instaaug.data import LabeledImages, load_data
 from instaaug.runs.class_names import with_classes
-from instaaug.runs.config import TrainConfig
+from instaaug.runs.settings import TrainSettings
 from instaaug.runs.data_facts import DataFacts
 from instaaug.runs.predicted_files import class_columns, predicted_rows
 from instaaug.runs.run_directory import RunDirectory
@@ -47,22 +47,22 @@ def score_run(
 
 
 def _other_images(
-    data: str, config: TrainConfig, facts: DataFacts, on_decode: Callable[[int, int], None] | None
+    data: str, config: TrainSettings, facts: DataFacts, on_decode: Callable[[int, int], None] | None
 ) -> LabeledImages:
     splits = load_data(
         data,
-        root=config.root,
-        task=config.target_kind(),
-        path_column=config.path_column,
-        target_column=config.target_column,
+        root=config.data.root,
+        task=config.target_kind,
+        path_column=config.data.path_column,
+        target_column=config.data.target_column,
         size=facts.image_size,
         channels=facts.channels,
         test_fraction=0.0,
         validation_fraction=0.0,
         seed=config.seed,
         needs_labels=config.task != "contrastive",
-        on_bad_image=config.on_bad_image,
-        cache_dir=config.cache_dir,
+        on_bad_image=config.data.on_bad_image,
+        cache_dir=config.data.cache_dir,
         on_progress=on_decode,
     )
     images = splits.test if len(splits.test) else splits.train
@@ -89,12 +89,12 @@ def predict_files(
     run = RunDirectory(path)
     config, facts = run.read_config(), run.read_facts()
     task = run.load_task().to(run_device(config))
-    usual = config.test_samples if task.augmenter.averages_views else 0
+    usual = config.views.n_views if task.augmenter.averages_views else 0
     predict = make_predictor(
         task,
-        n_samples=usual if n_samples is None or config.method == "none" else n_samples,
-        merge=config.merge,
-        select=config.select,
+        n_samples=usual if n_samples is None or config.method.name == "none" else n_samples,
+        merge=config.views.merge,
+        select=config.views.select,
         seed=config.seed,
     )
 
@@ -111,9 +111,9 @@ def predict_files(
     )
 
 
-def run_device(config: TrainConfig) -> str:
+def run_device(config: TrainSettings) -> str:
     """Where the models of a run belong on this machine."""
-    wanted = config.accelerator in ("auto", "cuda", "gpu")
+    wanted = config.trainer.accelerator in ("auto", "cuda", "gpu")
     return "cuda" if wanted and torch.cuda.is_available() else "cpu"
 
 

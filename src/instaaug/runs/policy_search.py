@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from instaaug.data import DataSplits, LabeledImages
 from instaaug.data.splits import split
 from instaaug.errors import ArgumentError, DataError
 from instaaug.runs.build import build_task
-from instaaug.runs.config import TrainConfig
+from instaaug.runs.settings import TrainSettings
 from instaaug.runs.data_facts import DataFacts
 from instaaug.runs.lightning_manners import interrupts_passed_on, quiet_lightning
 from instaaug.files import write_text
@@ -39,7 +38,7 @@ N_BEST = 10
 
 def prepared_policy(
     run_path: Path,
-    config: TrainConfig,
+    config: TrainSettings,
     splits: DataSplits,
     facts: DataFacts,
     augmenter: FastAutoAugment,
@@ -61,7 +60,7 @@ def prepared_policy(
 
 
 def find_policy(
-    config: TrainConfig,
+    config: TrainSettings,
     splits: DataSplits,
     facts: DataFacts,
     augmenter: FastAutoAugment,
@@ -109,7 +108,7 @@ def find_policy(
 
 
 def _search_fold(
-    config: TrainConfig,
+    config: TrainSettings,
     images: LabeledImages,
     facts: DataFacts,
     augmenter: FastAutoAugment,
@@ -118,7 +117,7 @@ def _search_fold(
 ) -> tuple[SubPolicy, ...]:
     words = np.random.SeedSequence([config.seed, fold]).generate_state(1)
     seed = int(words[0]) >> 1
-    parts = split(images, test_fraction=HELD_OUT, seed=seed, by=config.split)
+    parts = split(images, test_fraction=HELD_OUT, seed=seed, by=config.data.split)
     task, device = _plain_task(config, parts.train, facts, augmenter.fold_epochs, seed)
     return search_policy(
         task.model,
@@ -133,28 +132,28 @@ def _search_fold(
 
 
 def _plain_task(
-    config: TrainConfig, images: LabeledImages, facts: DataFacts, epochs: int, seed: int
+    config: TrainSettings, images: LabeledImages, facts: DataFacts, epochs: int, seed: int
 ) -> tuple[AugmentedTask, torch.device]:
     """A model that was trained without augmentation, and where it is; leaves no file."""
-    plain = replace(
-        config,
-        method="none",
-        options="",
-        phi_step="joint",
-        n_samples=1,
-        pretrain_epochs=0,
-        phi_rest_epochs=0,
-        epochs=epochs or config.epochs,
-        seed=seed,
+    plain = config.override(
+        {
+            "method": "none",
+            "phi.step": "joint",
+            "phi.rest_epochs": 0,
+            "n_samples": 1,
+            "pretrain_epochs": 0,
+            "trainer.max_epochs": epochs or config.trainer.max_epochs,
+            "seed": seed,
+        }
     )
     task = build_task(plain, facts)
     with quiet_lightning(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         trainer = Trainer(
-            accelerator=plain.accelerator,
+            accelerator=plain.trainer.accelerator,
             devices=1,
-            precision=plain.precision,  # type: ignore[arg-type]
-            max_epochs=plain.epochs,
+            precision=plain.trainer.precision,  # type: ignore[arg-type]
+            max_epochs=plain.trainer.max_epochs,
             logger=False,
             enable_checkpointing=False,
             enable_progress_bar=False,
@@ -162,7 +161,7 @@ def _plain_task(
         )
         try:
             with interrupts_passed_on():
-                trainer.fit(task, BatchLoader(images, plain.batch_size, seed=seed))
+                trainer.fit(task, BatchLoader(images, plain.data.batch_size, seed=seed))
         except SIGTERMException:  # else the program would end as if all were well
             raise Interrupted(
                 "Stopped by SIGTERM in the search for a policy; what finished folds found is kept."
@@ -193,7 +192,7 @@ def check_search(augmenter: FastAutoAugment) -> None:
 
 
 def _facts_of_search(
-    config: TrainConfig, facts: DataFacts, augmenter: FastAutoAugment
+    config: TrainSettings, facts: DataFacts, augmenter: FastAutoAugment
 ) -> dict[str, Any]:
     """What must be the same where a search goes on."""
     names = ("n_folds", "n_trials", "n_images", "fold_epochs", "n_operations")

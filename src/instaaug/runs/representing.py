@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save
 
 from instaaug.data import LabeledImages
 from instaaug.errors import WeightsFileError
-from instaaug.runs.config import TrainConfig
+from instaaug.runs.settings import TrainSettings
 from instaaug.files import write_whole
 from instaaug.scores import ContrastTally
 from instaaug.tasks import BatchLoader, ContrastiveTask, make_predictor
@@ -20,7 +20,7 @@ FILE = "probe.safetensors"
 
 
 def fit_representations(
-    task: ContrastiveTask, train: LabeledImages, config: TrainConfig, folder: Path
+    task: ContrastiveTask, train: LabeledImages, config: TrainSettings, folder: Path
 ) -> None:
     """Fit probes to features of the training images, plain and averaged; write them.
 
@@ -36,7 +36,7 @@ def fit_representations(
         return
     kinds = {"plain": 0}
     if task.augmenter.averages_views:
-        kinds["augmented"] = config.test_samples
+        kinds["augmented"] = config.views.n_views
     for kind, n_samples in kinds.items():
         features, targets = _features(task, train, config, n_samples)
         task.representations[kind] = Representation.fit(
@@ -66,7 +66,7 @@ def load_representations(task: ContrastiveTask, folder: Path) -> None:
 
 
 def score_representations(
-    task: ContrastiveTask, data: LabeledImages, config: TrainConfig, *, n_samples: int
+    task: ContrastiveTask, data: LabeledImages, config: TrainSettings, *, n_samples: int
 ) -> dict[str, Any]:
     """Scores of the probes, of nearest neighbors, and of the views themselves.
 
@@ -77,7 +77,7 @@ def score_representations(
         n_samples: Samples whose features are averaged; 0 for none.
     """
     tally = ContrastTally()
-    for number, (x, _) in enumerate(BatchLoader(data, config.batch_size)):
+    for number, (x, _) in enumerate(BatchLoader(data, config.data.batch_size)):
         task.eval().compare_views(x, number, tally)
     results: dict[str, Any] = {"views": tally.scores()}
     if not task.representations:
@@ -91,9 +91,9 @@ def score_representations(
 
 
 def _features(
-    task: ContrastiveTask, data: LabeledImages, config: TrainConfig, n_samples: int
+    task: ContrastiveTask, data: LabeledImages, config: TrainSettings, n_samples: int
 ) -> tuple[Any, Any]:
     encode = make_predictor(
-        task, n_samples=n_samples, select=config.select, seed=config.seed, model=task.model.encoder
+        task, n_samples=n_samples, select=config.views.select, seed=config.seed, model=task.model.encoder
     )
-    return collect_features(encode, BatchLoader(data, config.batch_size))
+    return collect_features(encode, BatchLoader(data, config.data.batch_size))

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from instaaug.errors import ArgumentError, DataError, WeightsFileError
 from instaaug.runs.build import build_task
-from instaaug.runs.config import TrainConfig, read_config
+from instaaug.runs.settings import TrainSettings
 from instaaug.runs.data_facts import DataFacts
 from instaaug.runs.representing import load_representations
 from instaaug.runs.run_files import environment, read_yaml, take_back
@@ -50,14 +50,14 @@ class RunDirectory:
         self.augmenter_file = self.path / "aug.safetensors"
         self.results_file = self.path / "results.json"
 
-    def start(self, config: TrainConfig) -> None:
+    def start(self, config: TrainSettings) -> None:
         """Make the folder for a new run; raise if there is one already."""
         if self.config_file.exists():
             raise ArgumentError(
                 f"`out` must be a new folder: {str(self.path)!r} holds a run. Go on with it by "
                 f"`instaaug resume {shlex.quote(str(self.path))}`, or choose another folder."
             )
-        text = yaml.safe_dump(config.to_dict(), sort_keys=False, allow_unicode=True)
+        text = yaml.safe_dump(config.to_mapping(), sort_keys=False, allow_unicode=True)
         write_text(self.config_file, text)
         self._write_json(self.environment_file.name, environment())
 
@@ -65,14 +65,14 @@ class RunDirectory:
         """Take back what `start` wrote, for a run that could not begin."""
         take_back([self.config_file, self.environment_file])
 
-    def read_config(self) -> TrainConfig:
+    def read_config(self) -> TrainSettings:
         """The settings of the run."""
         if not self.config_file.is_file():
             raise FileNotFoundError(
                 f"There is no run in {str(self.path)!r}: it has no config.yaml. "
                 "`instaaug train --out FOLDER` makes one."
             )
-        return read_config(read_yaml(self.config_file), source=str(self.config_file))
+        return TrainSettings.from_mapping(read_yaml(self.config_file), source=str(self.config_file))
 
     def write_facts(self, facts: DataFacts) -> None:
         """Keep what the model must know of its data; raise if a resumed run finds other data."""

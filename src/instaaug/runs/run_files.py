@@ -15,7 +15,7 @@ from instaaug import __version__
 from instaaug.errors import ArgumentError
 from instaaug.report.records.record_files import parsed_yaml
 
-__all__ = ["environment", "read_yaml", "take_back"]
+__all__ = ["environment", "parse_yaml", "read_yaml", "take_back"]
 
 PACKAGES = ("torch", "lightning", "numpy", "pillow", "safetensors")
 
@@ -24,11 +24,7 @@ def read_yaml(path: Path) -> dict[Any, Any]:
     """A YAML file that is a mapping of settings."""
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {str(path)!r}.")
-    try:
-        content = parsed_yaml(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        words = " ".join(str(error).split())[:300]
-        raise ArgumentError(f"`config` must be YAML: {str(path)!r} is not: {words}") from None
+    content = parse_yaml(path.read_text(encoding="utf-8"), argument="config", source=path)
     if content is None:
         return {}
     if not isinstance(content, dict):
@@ -37,6 +33,42 @@ def read_yaml(path: Path) -> dict[Any, Any]:
             f"{type(content).__name__}."
         )
     return content
+
+
+def parse_yaml(text: str, *, argument: str, source: Path | None = None) -> Any:
+    """The content of YAML text, in which no mapping may have a name twice.
+
+    Arguments:
+        text: YAML.
+        argument: What it was given for, for the words of an error.
+        source: The file it is from.
+    """
+    said = "" if source is None else f" {str(source)!r} is not:"
+    try:
+        content = parsed_yaml(text)
+        twice = _repeated_name(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        words = " ".join(str(error).split())[:300]
+        raise ArgumentError(f"`{argument}` must be YAML:{said} {words}") from None
+    if twice is not None:
+        where = f" in {str(source)!r}" if source is not None else ""
+        raise ArgumentError(f"`{argument}` must give every name once: got {twice!r} twice{where}.")
+    return content
+
+
+def _repeated_name(text: str) -> str | None:
+    """A name that a mapping has twice, of which YAML would keep the last."""
+    waiting = [yaml.compose(text, yaml.SafeLoader)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, yaml.SequenceNode):
+            waiting.extend(node.value)
+        elif isinstance(node, yaml.MappingNode):
+            names = [str(name.value) for name, _ in node.value]
+            if twice := [name for name in names if names.count(name) > 1]:
+                return twice[0]
+            waiting.extend(value for _, value in node.value)
+    return None
 
 
 def take_back(files: Iterable[Path]) -> None:

@@ -1,125 +1,550 @@
-"""Settings as a dataclass: names, defaults and a sentence on each; checked, typed or from YAML."""
+"""Every setting of a run: names, defaults, and a sentence on each."""
+# ruff: noqa: RUF009  # `setting` and `section` make fields; ruff cannot see that
 
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, asdict, field, fields
-from pathlib import Path
-from reprlib import repr  # noqa: A004  # a hostile file may hold a value of any length
-from types import UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from instaaug.errors import ArgumentError, UnknownNameError
+from typing_extensions import override
+
+from instaaug.errors import ArgumentError
+from instaaug.settings import Settings, section, setting
 
 __all__ = [
-    "check_types",
-    "located",
-    "plain_settings",
-    "read_settings",
-    "setting",
-    "setting_help",
-    "setting_panel",
+    "ContrastiveSettings",
+    "CropSettings",
+    "DataSettings",
+    "EntropySettings",
+    "LossSettings",
+    "MethodSettings",
+    "ModelSettings",
+    "OptimizerSettings",
+    "PhiSettings",
+    "RunSettings",
+    "TrainSettings",
+    "TrainerSettings",
+    "TtaDataSettings",
+    "TtaModelSettings",
+    "TtaPhiSettings",
+    "TtaSettings",
+    "TtaViewSettings",
+    "ViewSettings",
+    "read_run_settings",
 ]
 
-S = TypeVar("S")
+Task = Literal["classification", "regression", "contrastive"]
+OptimizerName = Literal["sgd", "adam", "adamw"]
+ScheduleName = Literal["constant", "cosine", "one_cycle", "plateau", "steps"]
+Pair = tuple[float, float]
+Bands = Pair | dict[str, Pair]
+Levels = tuple[tuple[float, int], ...]
+ChannelValues = Literal["imagenet"] | tuple[float, ...]
 
 
-def setting(panel: str, default: Any, sentence: str) -> Any:
-    """A field of a dataclass of settings: its group, its default, and a sentence on it."""
-    return field(default=default, metadata={"panel": panel, "help": sentence})
+@dataclass(frozen=True)
+class RunSettings(Settings):
+    """What all kinds of runs have in common: ``kind``, the first line of ``config.yaml``."""
 
 
-def setting_help(item: Field[Any]) -> str:
-    """The sentence on a setting."""
-    return str(item.metadata["help"])
+@dataclass(frozen=True)
+class DataSettings(Settings):
+    """The images of a training run."""
+
+    title = "Data"
+    main = "source"
+
+    source: str = setting(
+        "sprites",
+        "A named set, a folder with one folder per class, a CSV or .npz file, or module:function.",
+        path=True,
+    )
+    root: str | None = setting(None, "Where the original files of a named set are.", path=True)
+    options: dict[str, Any] = setting({}, "Arguments of a module:function.")
+    image_size: int | None = setting(
+        None, "Side in pixels to resize images to; chosen from the images if absent.", at_least=8
+    )
+    channels: int | None = setting(
+        None, "1 or 3 color channels; chosen from the images if absent.", at_least=0
+    )
+    batch_size: int = setting(32, "Images per step and process.", at_least=2)
+    flip: bool = setting(False, "Mirror training images at random, whatever the method.")
+    test_fraction: float = setting(
+        0.2,
+        "Share held out for the result, if the data have no test set.",
+        at_least=0,
+    )
+    validation_fraction: float = setting(
+        0.1, "Share of the training images to watch training with; 0 for none.", at_least=0
+    )
+    train_fraction: float = setting(
+        1.0, "Share of the training images to learn from, for quick trials.",
+        at_least=0.001, at_most=1,
+    )  # fmt: skip
+    held_out_fraction: float = setting(
+        0.1, "Share of the training images that methods such as adaaug keep from the model.",
+        at_least=0, at_most=0.5,
+    )  # fmt: skip
+    split: Literal["random", "block"] = setting(
+        "random", "Hold out single images, or blocks of neighbors that may show one object."
+    )
+    path_column: str | None = setting(
+        None, "Column of a CSV with the paths; found by its name if absent."
+    )
+    target_column: str | None = setting(
+        None, "Column with the labels or numbers; several numbers with commas."
+    )
+    on_bad_image: Literal["error", "skip"] = setting(
+        "error", "Stop at a file that cannot be read, or leave it out and list it."
+    )
+    cache_dir: str | None = setting(None, "Where decoded images are kept between runs.", path=True)
 
 
-def setting_panel(item: Field[Any]) -> str:
-    """The group of settings that it belongs to."""
-    return str(item.metadata["panel"])
+@dataclass(frozen=True)
+class ModelSettings(Settings):
+    """The model to train."""
+
+    title = "Model"
+    main = "name"
+
+    name: str = setting("auto", "A name from `instaaug list models`, timm:NAME, module:function.")
+    width: float = setting(1.0, "Multiplies the channels of a named model.", at_least=0)
+    stem_stride: int = setting(
+        0, "Stride of PreActResNet's first layer; 0 is 2 from 64 pixels on, else 1.", at_least=0
+    )
 
 
-def check_types(settings: Any) -> None:
-    """Give every setting its declared type, or raise; for ``__post_init__``."""
-    for item in fields(settings):
-        object.__setattr__(settings, item.name, _checked(item, getattr(settings, item.name)))
+@dataclass(frozen=True)
+class MethodSettings(Settings):
+    """What augments the training images, and its own options, such as ``alpha`` of mixup."""
+
+    title = "Augmentation"
+    main = "name"
+    open = "options"
+
+    name: str = setting(
+        "instaaug",
+        "A name from `instaaug list methods`, or module:Class; options as --method.alpha 0.2.",
+    )
+    options: dict[str, Any] = setting({}, "The method's own options.")
+
+    @override
+    @classmethod
+    def combine(cls, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+        """Options belong to their method: those of another one are dropped."""
+        same = before.get("name") == after.get("name", before.get("name")) or "name" not in before
+        return {**(before if same else {}), **after}
 
 
-def read_settings(kind: type[S], values: Mapping[Any, Any], *, source: str) -> S:
-    """Settings by name, as a YAML file gives them; the rest are defaults.
+@dataclass(frozen=True)
+class CropSettings(Settings):
+    """The boxes that crops are chosen from."""
+
+    title = "Crops"
+
+    grid: Levels = setting(
+        ((0.375, 16), (0.75, 8), (1.0, 1)), "Boxes: [side, places per axis] of each size."
+    )
+    max_outside: float = setting(
+        1.0, "Share of a box, per axis, that may lie outside of the image.", at_least=0, at_most=1
+    )
+
+
+@dataclass(frozen=True)
+class EntropySettings(Settings):
+    """How diverse learned augmentation has to be."""
+
+    title = "Entropy"
+    main = "band"
+
+    band: Bands | None = setting(None, "Entropy band in nats: [least, most], or one per factor.")
+    diversity: Bands | None = setting(
+        None, "The band as effective share of all transforms, in place of nats."
+    )
+    rule: Literal["pi", "multiplicative", "fixed"] = setting(
+        "pi", "How λ is moved to keep the entropy in its band."
+    )
+    weight: float = setting(0.1, "λ at the start.", at_least=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.band is not None and self.diversity is not None:
+            raise ArgumentError(
+                "`entropy.band` and `entropy.diversity` are two units of the same thing: got "
+                "both. Give one of them."
+            )
+
+    @override
+    @classmethod
+    def combine(cls, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+        """A band in one unit replaces a band in the other."""
+        new = [name for name in ("band", "diversity") if after.get(name) is not None]
+        old = {name: None for name in ("band", "diversity") if len(new) == 1 and name in before}
+        return {**before, **old, **after}
+
+
+@dataclass(frozen=True)
+class PhiSettings(Settings):
+    """φ, the network that learns which augmentations suit an input."""
+
+    title = "φ"
+
+    conditioning: Literal["input", "none", "class"] = setting(
+        "input", "What the learned distribution depends on."
+    )
+    network: str = setting("glance", "Its network: glance, pyramid or preact_resnet18.")
+    width: float = setting(1.0, "Multiplies the channels of the network.", at_least=0)
+    estimator: Literal["auto", "pathwise", "score", "exact"] = setting(
+        "auto", "How its gradient is estimated."
+    )
+    baseline: Literal["auto", "none", "batch", "value", "rloo", "critic"] = setting(
+        "auto", "What the score function subtracts to be less noisy."
+    )
+    optimizer: OptimizerName = setting("adam", "Its optimizer; sgd has a momentum of 0.9.")
+    learning_rate: float = setting(1e-3, "Its learning rate.", at_least=0)
+    schedule: ScheduleName = setting("constant", "How its learning rate changes.")
+    rest_epochs: int = setting(
+        0, "Epochs after `pretrain_epochs` in which φ augments but does not learn yet.", at_least=0
+    )
+    step: Literal["joint", "separate"] = setting(
+        "joint", "Learn along with the model, or after it in a pass of its own."
+    )
+
+
+@dataclass(frozen=True)
+class OptimizerSettings(Settings):
+    """How the model is optimized."""
+
+    title = "Optimizer"
+    main = "name"
+
+    name: OptimizerName = setting("adamw", "Optimizer of the model.")
+    learning_rate: float = setting(
+        1e-3, "Learning rate of the model; the peak of a cycle.", at_least=0
+    )
+    momentum: float = setting(
+        0.9, "Momentum of sgd; one_cycle moves it from 0.95 to 0.85 and back.", at_least=0
+    )
+    weight_decay: float = setting(0.01, "Weight decay of the model.", at_least=0)
+    schedule: ScheduleName = setting("one_cycle", "How the learning rate changes.")
+    drops: tuple[float, ...] = setting(
+        (0.9, 0.95), "Shares of the training after which schedule steps drops the rate."
+    )
+    drop_factor: float = setting(
+        0.9, "What the rate is multiplied by at a drop, and on a plateau.", at_least=0
+    )
+    warmup_steps: int = setting(0, "First steps, in which the rate rises from zero.", at_least=0)
+
+
+@dataclass(frozen=True)
+class LossSettings(Settings):
+    """What the model minimizes."""
+
+    title = "Loss"
+
+    label_smoothing: float = setting(
+        0.0, "Label smoothing of a classification.", at_least=0, at_most=1
+    )
+    regression: Literal["squared", "absolute"] = setting("squared", "Error of a regression.")
+
+
+@dataclass(frozen=True)
+class ContrastiveSettings(Settings):
+    """Contrastive learning: the loss, the projection head, the fixed distortions."""
+
+    title = "Contrastive learning"
+
+    temperature: float = setting(0.5, "Divides the cosines of projections.")
+    hidden: int = setting(1024, "Width of the projection head.", at_least=1)
+    n_projected: int = setting(128, "Length of a projection.", at_least=1)
+    strength: float = setting(0.5, "Strength of the color jitter; 1 is SimCLR's.", at_least=0)
+    jitter: float = setting(0.8, "Probability of color jitter.", at_least=0, at_most=1)
+    gray: float = setting(0.1, "Probability of a gray picture.", at_least=0, at_most=1)
+    blur: float = setting(0.0, "Probability of blur.", at_least=0, at_most=1)
+    mirror: float = setting(0.5, "Probability that a view is mirrored.", at_least=0, at_most=1)
+
+
+@dataclass(frozen=True)
+class ViewSettings(Settings):
+    """Test-time augmentation of a trained model."""
+
+    title = "Test time"
+
+    n_views: int = setting(10, "Views of each image to average.", at_least=1)
+    merge: Literal["logit", "probability", "weighted"] = setting(
+        "logit", "What test-time augmentation averages."
+    )
+    select: Literal["sample", "top"] = setting(
+        "sample", "Draw views at test time, or take the most representative."
+    )
+
+
+@dataclass(frozen=True)
+class TrainerSettings(Settings):
+    """Lightning's trainer, in Lightning's words, and what else concerns the machine."""
+
+    title = "Trainer"
+
+    max_epochs: int = setting(20, "Passes through the training images.", at_least=1)
+    gradient_clip_val: float = setting(
+        0.0, "Largest norm of the model's gradient; 0 for any.", at_least=0
+    )
+    accumulate_grad_batches: int = setting(
+        1, "Batches whose gradients are added up for a step.", at_least=1
+    )
+    accelerator: str = setting("auto", "cpu, cuda, mps, or auto.")
+    devices: int = setting(1, "Processes or accelerators to use.", at_least=1)
+    num_nodes: int = setting(1, "Machines that take part.", at_least=1)
+    strategy: str = setting(
+        "auto", "How several processes share the work: Lightning's name; auto is ddp for several."
+    )
+    precision: str = setting("32-true", "Lightning's precision, such as bf16-mixed.")
+    log_every_n_steps: int = setting(
+        20, "Steps between points of the TensorBoard curves.", at_least=1
+    )
+    checkpoint_minutes: float = setting(
+        5.0, "Longest time between checkpoints within an epoch of one process.", at_least=0
+    )
+    compile: bool = setting(False, "Compile the model: slower to start, then faster.")
+    threads: int = setting(0, "Processor threads per process; 0 leaves it to torch.", at_least=0)
+
+
+@dataclass(frozen=True)
+class TrainSettings(RunSettings):
+    """What ``instaaug train`` does.
+
+    Example:
+        >>> TrainSettings.from_mapping({"method": "mixup", "method.alpha": 0.2}).method
+        MethodSettings(name='mixup', options={'alpha': 0.2})
+        >>> TrainSettings.from_mapping({"trainer": {"max_epoch": 3}}, source="my.yaml")
+        Traceback (most recent call last):
+        instaaug.errors.UnknownNameError: There is no setting in my.yaml called
+        'trainer.max_epoch'. Did you mean 'trainer.max_epochs'? ...
+    """
+
+    title = "Run"
+
+    kind: Literal["train"] = setting("train", "The kind of run.")
+    task: Task = setting(
+        "classification", "What the targets are; contrastive learning needs none."
+    )
+    seed: int = setting(
+        0, "Decides splits, weights, order and draws.", at_least=0, at_most=2**31 - 1
+    )
+    transforms: tuple[str, ...] = setting(
+        ("auto",), "Names from `instaaug list transforms`; auto is crop but for turned sprites."
+    )
+    padding_mode: Literal["zeros", "border", "reflection"] = setting(
+        "zeros", "What lies outside of the image."
+    )
+    n_samples: int = setting(1, "Augmented samples of each image in a step.", at_least=1)
+    pretrain_epochs: int = setting(0, "First epochs without any augmentation.", at_least=0)
+    data: DataSettings = section(DataSettings)
+    model: ModelSettings = section(ModelSettings)
+    method: MethodSettings = section(MethodSettings)
+    crop: CropSettings = section(CropSettings)
+    entropy: EntropySettings = section(EntropySettings)
+    phi: PhiSettings = section(PhiSettings)
+    optimizer: OptimizerSettings = section(OptimizerSettings)
+    loss: LossSettings = section(LossSettings)
+    contrastive: ContrastiveSettings = section(ContrastiveSettings)
+    views: ViewSettings = section(ViewSettings)
+    trainer: TrainerSettings = section(TrainerSettings)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, schedule in (
+            ("optimizer.schedule", self.optimizer.schedule),
+            ("phi.schedule", self.phi.schedule),
+        ):
+            if schedule == "plateau" and not self.data.validation_fraction:
+                raise ArgumentError(
+                    f"`{name}` plateau watches the validation images: got "
+                    "`data.validation_fraction` 0. Hold some out, or choose another schedule."
+                )
+        if self.task == "regression" and self.views.merge == "probability":
+            raise ArgumentError(
+                "`views.merge` probability needs classes: got `task` regression. Choose logit, "
+                "which averages the outputs."
+            )
+        if self.trainer.gradient_clip_val and self.trainer.precision == "16-mixed":
+            raise ArgumentError(
+                "`trainer.gradient_clip_val` does not work with the gradient scaling of "
+                "`trainer.precision` 16-mixed. Choose bf16-mixed."
+            )
+        if self.task == "contrastive" and (self.n_samples > 1 or self.phi.step == "separate"):
+            raise ArgumentError(
+                "Contrastive learning has two samples of each image in every step, and one pass: "
+                "leave `n_samples` at 1 and `phi.step` at joint."
+            )
+
+    @property
+    def target_kind(self) -> Literal["classification", "regression"]:
+        """What the targets of the data are; contrastive learning is tested on classes."""
+        return "regression" if self.task == "regression" else "classification"
+
+
+@dataclass(frozen=True)
+class TtaModelSettings(Settings):
+    """The frozen model, and what it expects."""
+
+    title = "Model"
+    main = "name"
+
+    name: str = setting(
+        "",
+        "module:function that returns a trained model, timm:NAME, or the folder of a finished "
+        "`instaaug train`.",
+        path=True,
+    )
+    output: str | None = setting(
+        None, "Key of a dict or number in a tuple, if the model returns that; else its logits."
+    )
+    mean: ChannelValues | None = setting(
+        None,
+        "Mean to normalize images in [0, 1] with: one number, one per channel, or imagenet; the "
+        "model's own if it is known, else none.",
+    )
+    std: ChannelValues | None = setting(
+        None, "Standard deviation to normalize with: as for the mean."
+    )
+    image_size: int | None = setting(
+        None,
+        "Side in pixels of what the model sees; its own if it is known, else what suits the "
+        "images.",
+        at_least=8,
+    )
+    channels: int | None = setting(
+        None, "1 or 3 color channels; the model's own if they are known, else 3.", at_least=1
+    )
+    classes: str | None = setting(
+        None,
+        "A file with the model's classes, one name per line, in the order of its outputs; the "
+        "sorted class names of DATA if absent.",
+        path=True,
+    )
+
+
+@dataclass(frozen=True)
+class TtaDataSettings(Settings):
+    """Images that the frozen model has not learned from."""
+
+    title = "Data"
+    main = "source"
+
+    source: str = setting(
+        "",
+        "Images that the model has not learned from: a folder with one folder per class, a CSV, "
+        "an .npz file, a named set or module:function.",
+        path=True,
+    )
+    options: dict[str, Any] = setting({}, "Arguments of a module:function.")
+    decode_size: int | None = setting(
+        None,
+        "Side in pixels to decode images to, so that crops keep detail; twice the model's size, "
+        "or less where the files are smaller, if absent.",
+        at_least=8,
+    )
+    test_fraction: float = setting(
+        0.5, "Share held out to report the gain; 0 learns from all.", at_least=0
+    )
+    limit: int | None = setting(None, "Most images to use, from all over DATA.", at_least=2)
+    path_column: str | None = setting(
+        None, "Column of a CSV with the paths; found by its name if absent."
+    )
+    target_column: str | None = setting(None, "Column of a CSV with the labels.")
+    on_bad_image: Literal["error", "skip"] = setting(
+        "error", "Stop at a file that cannot be read, or leave it out."
+    )
+    cache_dir: str | None = setting(None, "Where decoded images are kept between runs.", path=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.test_fraction >= 1:
+            raise ArgumentError(
+                f"`data.test_fraction` must lie in [0, 1): got {self.test_fraction}. Hold out "
+                "half of the images, 0.5, or none, 0."
+            )
+
+
+@dataclass(frozen=True)
+class TtaCropSettings(Settings):
+    """The boxes that views are chosen from."""
+
+    title = "Views"
+
+    grid: Levels = setting(
+        ((1.0, 1), (0.8, 2), (0.6, 3), (0.4, 4)), "Boxes: [side, places per axis] of each size."
+    )
+
+
+@dataclass(frozen=True)
+class TtaViewSettings(Settings):
+    """How many views are averaged."""
+
+    title = "Views"
+    main = "counts"
+
+    counts: tuple[int, ...] = setting(
+        (2, 4, 10), "How many views will be averaged; one order serves all these numbers."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.counts or min(self.counts) < 2:
+            raise ArgumentError(
+                "`views` must be whole numbers from 2 on, such as [2, 4, 10]: got "
+                f"{list(self.counts)}."
+            )
+        object.__setattr__(self, "counts", tuple(sorted(set(self.counts))))
+
+
+@dataclass(frozen=True)
+class TtaPhiSettings(Settings):
+    """How φ learns for a frozen model."""
+
+    title = "φ"
+
+    objective: Literal["auto", "views", "ensemble", "single"] = setting(
+        "auto",
+        "Loss of the mean over so many views, of the mean over all by their probability, or of "
+        "single views; auto is views where these can be listed, else single.",
+    )
+    features: Literal["model", "pyramid", "none"] = setting(
+        "model",
+        "What φ reads: the model's own features, pixels, or nothing: the same views for all.",
+    )
+    steps: int = setting(400, "Steps of the optimizer.", at_least=1)
+
+
+@dataclass(frozen=True)
+class TtaSettings(RunSettings):
+    """What ``instaaug tta`` does: learn which views to average for a model that stays as it is."""
+
+    title = "Run"
+
+    kind: Literal["tta"] = setting("tta", "The kind of run.")
+    seed: int = setting(0, "Decides the split, the start and the order of images.", at_least=0)
+    threads: int = setting(0, "Processor threads; 0 leaves it to torch.", at_least=0)
+    transforms: tuple[str, ...] = setting(("crop",), "Names from `instaaug list transforms`.")
+    model: TtaModelSettings = section(TtaModelSettings)
+    data: TtaDataSettings = section(TtaDataSettings)
+    crop: TtaCropSettings = section(TtaCropSettings)
+    views: TtaViewSettings = section(TtaViewSettings)
+    phi: TtaPhiSettings = section(TtaPhiSettings)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.model.name or not self.data.source:
+            raise ArgumentError("`model` and `data` must be given: got nothing for one of them.")
+
+
+def read_run_settings(values: Mapping[Any, Any], *, source: str) -> RunSettings:
+    """The settings of a run of any kind, as its ``config.yaml`` has them.
 
     Arguments:
-        kind: The dataclass.
-        values: What is not a default.
-        source: Where they come from, for the words of an error.
+        values: With the kind of the run.
+        source: The file, for the words of an error.
     """
-    known: dict[str, Field[Any]] = {item.name: item for item in fields(kind)}  # type: ignore[arg-type]
-    for name in values:
-        if name not in known:
-            raise UnknownNameError(f"setting in {source}", str(name), known)
-    try:
-        return kind(**{k: _checked(known[k], value) for k, value in values.items()})
-    except ArgumentError as error:
-        raise ArgumentError(f"{error} (in {source})") from None
-
-
-def plain_settings(settings: Any) -> dict[str, Any]:
-    """Every setting, as YAML and JSON know it."""
-    return {name: _plain(value) for name, value in asdict(settings).items()}
-
-
-def located(settings: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Those of the named settings that are paths of something, made absolute."""
-    return {
-        name: str(Path(value).resolve())
-        for name in names
-        if (value := getattr(settings, name)) and Path(value).exists()
-    }
-
-
-def _checked(item: Field[Any], value: Any) -> Any:
-    """The value in its declared type; a YAML list becomes a tuple, a whole number a float."""
-    kinds: tuple[Any, ...] = (item.type,)
-    if get_origin(item.type) in (Union, UnionType):
-        kinds = get_args(item.type)
-    if value is None and type(None) in kinds:
-        return None
-    kind = kinds[0]
-    if get_origin(kind) is Literal:
-        if value not in get_args(kind):
-            raise UnknownNameError(item.name, str(value), get_args(kind))
-        return value
-    try:
-        if isinstance(value, dict) and any(get_origin(k) is dict for k in kinds):
-            return {str(name): _converted(kind, v) for name, v in value.items()}
-        return _converted(kind, value)
-    except (TypeError, ValueError, OverflowError):
-        assert item.default is not MISSING  # noqa: S101  # every setting has a default
-        raise ArgumentError(
-            f"`{item.name}` must be like {_example(kind)}: got {repr(value)}."
-        ) from None
-
-
-def _converted(kind: Any, value: Any) -> Any:
-    if get_origin(kind) is tuple:
-        parts = get_args(kind)
-        if isinstance(value, str) or len(value) != len(parts):
-            raise ValueError(value)
-        return tuple(_converted(part, v) for part, v in zip(parts, value, strict=True))
-    if kind is str:
-        if not isinstance(value, str | Path):
-            raise TypeError(value)
-        return str(value)
-    if isinstance(value, bool) != (kind is bool) or (kind is int and int(value) != float(value)):
-        raise TypeError(value)
-    return kind(value)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _example(kind: Any) -> str:
-    if get_origin(kind) is tuple:
-        return f"[{', '.join(_example(part) for part in get_args(kind))}]"
-    return {"str": "text", "int": "3", "float": "0.5", "bool": "true"}[kind.__name__]
+    if values.get("kind", "train") == "tta":
+        return TtaSettings.from_mapping(values, source=source)
+    return TrainSettings.from_mapping(values, source=source)

@@ -21,14 +21,13 @@ from instaaug.data import DataSplits, LabeledImages, load_data
 from instaaug.data.splits import split
 from instaaug.errors import ArgumentError
 from instaaug.runs.build import build_task
-from instaaug.runs.config import TrainConfig
-from instaaug.runs.config_checks import HELD_OUT_METHODS
+from instaaug.runs.settings import TrainSettings
 from instaaug.runs.data_facts import DataFacts
 from instaaug.runs.lightning_manners import interrupts_passed_on, quiet_lightning
 from instaaug.runs.policy_search import check_search, prepared_policy
 from instaaug.runs.representing import fit_representations, score_representations
 from instaaug.runs.run_directory import RunDirectory
-from instaaug.methods import FastAutoAugment
+from instaaug.methods import FastAutoAugment, find_method
 from instaaug.networks.compiling import compile_training
 from instaaug.tasks import (
     AugmentedTask,
@@ -53,7 +52,7 @@ OnProgress = Callable[[int, int], None]
 
 
 def train(
-    config: TrainConfig,
+    config: TrainSettings,
     out: str | Path,
     *,
     callbacks: list[Callback] | None = None,
@@ -70,10 +69,10 @@ def train(
         on_search: Called with the number of policies tried and of all, by a method that searches
             before it trains.
     """
-    run, config = RunDirectory(out), config.located()
-    if run.path.resolve().is_relative_to(config.data):
+    run, config = RunDirectory(out), config.with_full_paths()
+    if run.path.resolve().is_relative_to(config.data.source):
         raise ArgumentError(
-            f"`out` must lie outside of the images: got {str(out)!r} within {config.data!r}."
+            f"`out` must lie outside of the images: got {str(out)!r} within {config.data.source!r}."
         )
     is_first = not is_later_process()
     if is_first:
@@ -100,60 +99,61 @@ def resume(
     return _fit(run, config, _prepare(run, config, callbacks or [], on_decode), on_search)
 
 
-def load_splits(config: TrainConfig, on_decode: OnProgress | None = None) -> DataSplits:
+def load_splits(config: TrainSettings, on_decode: OnProgress | None = None) -> DataSplits:
     """The images that the settings ask for, split."""
     splits = load_data(
-        config.data,
-        root=config.root,
-        task=config.target_kind(),
-        path_column=config.path_column,
-        target_column=config.target_column,
-        size=config.image_size,
-        channels=config.channels,
-        test_fraction=config.test_fraction,
-        validation_fraction=config.validation_fraction,
-        split=config.split,
+        config.data.source,
+        root=config.data.root,
+        task=config.target_kind,
+        path_column=config.data.path_column,
+        target_column=config.data.target_column,
+        size=config.data.image_size,
+        channels=config.data.channels,
+        test_fraction=config.data.test_fraction,
+        validation_fraction=config.data.validation_fraction,
+        split=config.data.split,
+        options=config.data.options,
         seed=config.seed,
         needs_labels=config.task != "contrastive",
-        on_bad_image=config.on_bad_image,
-        cache_dir=config.cache_dir,
+        on_bad_image=config.data.on_bad_image,
+        cache_dir=config.data.cache_dir,
         on_progress=on_decode,
     )
-    if config.train_fraction == 1:
+    if config.data.train_fraction == 1:
         return splits
-    unused = 1 - config.train_fraction
-    parts = split(splits.train, test_fraction=unused, seed=config.seed, by=config.split)
+    unused = 1 - config.data.train_fraction
+    parts = split(splits.train, test_fraction=unused, seed=config.seed, by=config.data.split)
     return replace(splits, train=parts.train)
 
 
 def evaluate_task(
-    task: AugmentedTask, data: LabeledImages, config: TrainConfig, *, n_samples: int | None = None
+    task: AugmentedTask, data: LabeledImages, config: TrainSettings, *, n_samples: int | None = None
 ) -> dict[str, Any]:
     """Scores without and with test-time augmentation, and what φ learned."""
     if n_samples is None:
-        n_samples = config.test_samples if task.augmenter.averages_views else 0
+        n_samples = config.views.n_views if task.augmenter.averages_views else 0
     if isinstance(task, ContrastiveTask):
         results = score_representations(task, data, config, n_samples=n_samples)
     else:
         results = _score_predictions(task, data, config, n_samples=n_samples)
     looked_at = data.subset(_spread(len(data), MOST_LOOKED_AT))  # from all classes
-    if learned := learned_numbers(task, BatchLoader(looked_at, config.batch_size)):
+    if learned := learned_numbers(task, BatchLoader(looked_at, config.data.batch_size)):
         results["learned"] = learned
     return results
 
 
 def _score_predictions(
-    task: AugmentedTask, data: LabeledImages, config: TrainConfig, *, n_samples: int
+    task: AugmentedTask, data: LabeledImages, config: TrainSettings, *, n_samples: int
 ) -> dict[str, Any]:
-    batches = BatchLoader(data, config.batch_size)
+    batches = BatchLoader(data, config.data.batch_size)
     tally = task.make_tally()
     plain = evaluate(make_predictor(task), batches, tally)
     results: dict[str, Any] = {"plain": plain}
-    if n_samples and config.method != "none":
+    if n_samples and config.method.name != "none":
         predict = make_predictor(
-            task, n_samples=n_samples, merge=config.merge, select=config.select, seed=config.seed
+            task, n_samples=n_samples, merge=config.views.merge, select=config.views.select, seed=config.seed
         )
-        scores = evaluate(predict, BatchLoader(data, config.batch_size), tally)
+        scores = evaluate(predict, BatchLoader(data, config.data.batch_size), tally)
         results["augmented"] = {**scores, "n_samples": n_samples}
     return results
 
@@ -169,29 +169,29 @@ class _Ready(NamedTuple):
 
 def _prepare(
     run: RunDirectory,
-    config: TrainConfig,
+    config: TrainSettings,
     callbacks: list[Callback],
     on_decode: OnProgress | None,
 ) -> _Ready:
-    if config.threads:
-        torch.set_num_threads(config.threads)
+    if config.trainer.threads:
+        torch.set_num_threads(config.trainer.threads)
     splits = load_splits(config, on_decode)
     if not len(splits.test):
         raise ArgumentError(
             "`test_fraction` must be above 0 where the data have no test set of their own: got "
-            f"{config.test_fraction}. Hold out a fifth, 0.2, for the result."
+            f"{config.data.test_fraction}. Hold out a fifth, 0.2, for the result."
         )
     facts = DataFacts.of(splits)
     held_out = None
-    if config.method in HELD_OUT_METHODS:
+    if find_method(config.method.name).needs_held_out:
         parts = split(
-            splits.train, test_fraction=config.search_fraction, seed=config.seed, by=config.split
+            splits.train, test_fraction=config.data.held_out_fraction, seed=config.seed, by=config.data.split
         )
         splits, held_out = replace(splits, train=parts.train), parts.test
     task = build_task(config, facts, held_out=held_out)
     if isinstance(task.augmenter, FastAutoAugment):
         check_search(task.augmenter)
-    if config.compile:
+    if config.trainer.compile:
         compile_training(task.model)
     with quiet_lightning(), _refusals_explained():
         trainer = _make_trainer(run, config, splits, callbacks)
@@ -199,7 +199,7 @@ def _prepare(
 
 
 def _fit(
-    run: RunDirectory, config: TrainConfig, ready: _Ready, on_search: OnProgress | None
+    run: RunDirectory, config: TrainSettings, ready: _Ready, on_search: OnProgress | None
 ) -> dict[str, Any]:
     splits, facts, task, trainer = ready
     if not is_later_process():
@@ -220,8 +220,8 @@ def _fit(
         fit_representations(task.to(trainer.strategy.root_device), splits.train, config, run.path)
     parts = [part for part in (splits.train, splits.validation, splits.test) if part is not None]
     results = {
-        "data": config.data,
-        "method": config.method,
+        "data": config.data.source,
+        "method": config.method.name,
         "seed": config.seed,
         "n_train": len(splits.train),
         "n_test": len(splits.test),
@@ -247,18 +247,17 @@ def _spread(n: int, most: int) -> list[int]:
 
 
 def _make_trainer(
-    run: RunDirectory, config: TrainConfig, splits: DataSplits, callbacks: list[Callback]
+    run: RunDirectory, config: TrainSettings, splits: DataSplits, callbacks: list[Callback]
 ) -> Trainer:
-    several = config.devices * config.nodes > 1  # φ rests in some epochs: parameters are unused
     return Trainer(
-        accelerator=config.accelerator,
-        devices=config.devices,
-        num_nodes=config.nodes,
-        strategy="ddp_find_unused_parameters_true" if several else "auto",
-        precision=config.precision,  # type: ignore[arg-type]
-        max_epochs=config.epochs,
+        accelerator=config.trainer.accelerator,
+        devices=config.trainer.devices,
+        num_nodes=config.trainer.num_nodes,
+        strategy=_strategy(config),
+        precision=config.trainer.precision,  # type: ignore[arg-type]
+        max_epochs=config.trainer.max_epochs,
         logger=TensorBoardLogger(run.path, name="", version="tensorboard"),
-        log_every_n_steps=config.log_every,
+        log_every_n_steps=config.trainer.log_every_n_steps,
         num_sanity_val_steps=0,
         enable_progress_bar=False,
         enable_model_summary=False,
@@ -269,9 +268,17 @@ def _make_trainer(
             MetricsTable(run.metrics),
             SamplePictures(shown_images(splits.test), n_samples=N_SAMPLES),
             *callbacks,
-            Checkpoints(run.checkpoint, minutes=config.checkpoint_minutes),
+            Checkpoints(run.checkpoint, minutes=config.trainer.checkpoint_minutes),
         ],
     )
+
+
+def _strategy(config: TrainSettings) -> str:
+    """Lightning's strategy; φ rests in some epochs, in which its parameters are unused."""
+    if config.trainer.strategy in ("auto", "ddp"):
+        several = config.trainer.devices * config.trainer.num_nodes > 1
+        return "ddp_find_unused_parameters_true" if several else "auto"
+    return config.trainer.strategy
 
 
 @contextmanager
@@ -281,20 +288,20 @@ def _refusals_explained() -> Iterator[None]:
     except (ValueError, RuntimeError, MisconfigurationException) as error:
         words = " ".join(str(error).split())
         raise ArgumentError(
-            "`accelerator`, `devices`, `strategy` and `precision` must suit this machine. "
+            "`trainer` must have an accelerator, devices, strategy and precision that suit this machine. "
             f"Lightning says: {words}"
         ) from error
 
 
-def _loaders(splits: DataSplits, config: TrainConfig, trainer: Trainer) -> dict[str, Any]:
+def _loaders(splits: DataSplits, config: TrainSettings, trainer: Trainer) -> dict[str, Any]:
     place = {"rank": trainer.global_rank, "world": trainer.world_size}
     loaders: dict[str, Any] = {
         "train_dataloaders": BatchLoader(
-            splits.train, config.batch_size, seed=config.seed, **place
+            splits.train, config.data.batch_size, seed=config.seed, **place
         )
     }
     if splits.validation is not None:
-        loaders["val_dataloaders"] = BatchLoader(splits.validation, config.batch_size, **place)
+        loaders["val_dataloaders"] = BatchLoader(splits.validation, config.data.batch_size, **place)
     return loaders
 
 

@@ -11,8 +11,8 @@ import yaml
 from instaaug.compare.state import check_same
 from instaaug.errors import ArgumentError, DataError
 from instaaug.files import write_text
-from instaaug.runs.config import TrainConfig, read_config
 from instaaug.runs.run_files import read_yaml, take_back
+from instaaug.runs.settings import TrainSettings
 from instaaug.tune.trial_record import TrialRecord, parsed_trials
 
 __all__ = ["TuningFolder"]
@@ -38,10 +38,10 @@ class TuningFolder:
         self.tuned_file = self.path / "tuned.yaml"
         self.figures = [self.path / "tuning.png", self.path / "tuning.svg"]
 
-    def start(self, config: TrainConfig, split_hash: str) -> bool:
+    def start(self, config: TrainSettings, split_hash: str) -> bool:
         """Begin a search, or go on with one of the same settings and images; whether it is new."""
         if not self.settings_file.is_file():
-            write_text(self.settings_file, _as_yaml({**config.to_dict(), HASH: split_hash}))
+            write_text(self.settings_file, _as_yaml({**config.to_mapping(), HASH: split_hash}))
             return True
         there, known_hash = self._settings()
         check_same(there, config, what=f"the search in {str(self.path)!r}")
@@ -52,21 +52,21 @@ class TuningFolder:
             )
         return False
 
-    def began_with(self, config: TrainConfig) -> bool:
+    def began_with(self, config: TrainSettings) -> bool:
         """Whether it holds a search with these settings, but for those without an effect."""
         if not self.settings_file.is_file():
             return False
         try:
-            check_same(self._settings()[0], config.located(), what="it")
+            check_same(self._settings()[0], config.with_full_paths(), what="it")
         except ArgumentError:
             return False
         return True
 
-    def _settings(self) -> tuple[TrainConfig, Any]:
+    def _settings(self) -> tuple[TrainSettings, Any]:
         """What it was begun with, and the hash of the images."""
         content = read_yaml(self.settings_file)
         known_hash = content.pop(HASH, None)
-        return read_config(content, source=str(self.settings_file)), known_hash
+        return TrainSettings.from_mapping(content, source=str(self.settings_file)), known_hash
 
     def withdraw(self) -> None:
         """Take back what `start` wrote, for a search whose first trial could not begin."""
@@ -100,14 +100,15 @@ class TuningFolder:
         lines = ",\n".join(json.dumps(vars(record)) for record in records)
         write_text(self.trials_file, f"[\n{lines}\n]\n")
 
-    def write_tuned(self, config: TrainConfig, summary: str) -> None:
+    def write_tuned(self, config: TrainSettings, summary: str) -> None:
         """Write the settings for ``instaaug train``, after one line on where they come from."""
         comment = f"# {' '.join(summary.split())}\n"
-        write_text(self.tuned_file, comment + _as_yaml(config.to_dict()))
+        write_text(self.tuned_file, comment + _as_yaml(config.to_mapping()))
 
-    def training_command(self, config: TrainConfig) -> str:
+    def training_command(self, config: TrainSettings) -> str:
         """What to type to train with the settings that were found."""
-        return shlex.join(["instaaug", "train", config.data, "--config", str(self.tuned_file)])
+        source, file = config.data.source, str(self.tuned_file)
+        return shlex.join(["instaaug", "train", source, "--config", file])
 
 
 def _as_yaml(values: dict[str, Any]) -> str:

@@ -14,8 +14,8 @@ from instaaug.compare.lone_run import sentence_of
 from instaaug.errors import ArgumentError, DataError, InstaAugError, NonFiniteError
 from instaaug.methods.fast_auto_augment import import_optuna, quiet_optuna
 from instaaug.runs.build import build_task
-from instaaug.runs.config import TrainConfig
 from instaaug.runs.data_facts import DataFacts
+from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import OnProgress, load_splits
 from instaaug.tasks import Interrupted
 from instaaug.tune.folder import TuningFolder
@@ -45,13 +45,13 @@ class Tuned:
         verdict: Which one is best, and whether by more than chance, for the seed they had.
     """
 
-    config: TrainConfig
+    config: TrainSettings
     records: tuple[TrialRecord, ...]
     verdict: Verdict
 
 
 def tune(
-    config: TrainConfig,
+    config: TrainSettings,
     out: str | Path,
     *,
     n_trials: int = 20,
@@ -80,7 +80,7 @@ def tune(
         on_decode: Called with the number of files decoded and of all files.
     """
     import_optuna()  # or nothing is worth beginning
-    config = config.located()
+    config = config.with_full_paths()
     _check(config, n_trials)
     folder, tried = TuningFolder(out), held_out(config)
     splits = load_splits(tried, on_decode)
@@ -111,11 +111,11 @@ def tune(
     return Tuned(search.settings_of(verdict.best, config), tuple(search.records), verdict)
 
 
-def held_out(config: TrainConfig) -> TrainConfig:
+def held_out(config: TrainSettings) -> TrainSettings:
     """The settings of the trials: they need validation images."""
-    if config.validation_fraction:
+    if config.data.validation_fraction:
         return config
-    return replace(config, validation_fraction=DEFAULT_VALIDATION)
+    return config.override({"data.validation_fraction": DEFAULT_VALIDATION})
 
 
 class _Search:
@@ -129,7 +129,7 @@ class _Search:
     def __init__(
         self,
         optuna: Any,
-        config: TrainConfig,
+        config: TrainSettings,
         space: SearchSpace,
         folder: TuningFolder,
         run: RunTrial,
@@ -142,7 +142,7 @@ class _Search:
             name: optuna.distributions.FloatDistribution(low, high, log=True)
             for name, (low, high) in space.bounds.items()
         }
-        self.before = config.pretrain_epochs + config.phi_rest_epochs
+        self.before = config.pretrain_epochs + config.phi.rest_epochs
         for record in self.records:
             self._check_point(record)
 
@@ -166,7 +166,7 @@ class _Search:
         spent = sum(record.seconds for record in self.records)
         return budget is not None and bool(self.records) and spent >= budget
 
-    def settings_of(self, record: TrialRecord, config: TrainConfig) -> TrainConfig:
+    def settings_of(self, record: TrialRecord, config: TrainSettings) -> TrainSettings:
         """The settings of a trial; those of the first are the ones given."""
         return self.space.settings_at(config, record.point) if record.number else config
 
@@ -180,7 +180,7 @@ class _Search:
             state="running",
             point=dict(trial.params),
             bands=self.space.bands(trial.params) if number else self.space.own_bands,
-            phi_learning_rate=chosen.phi_learning_rate,
+            phi_learning_rate=chosen.phi.learning_rate,
         )
         record = self._finished(study, trial, record)
         self._check_images(record)
@@ -269,32 +269,33 @@ def _ignore(_: Sequence[TrialRecord]) -> None:
     """Nobody wants to know."""
 
 
-def _check(config: TrainConfig, n_trials: int) -> None:
+def _check(config: TrainSettings, n_trials: int) -> None:
     if n_trials < 1:
         raise ArgumentError(f"`trials` must be at least 1: got {n_trials}.")
-    if config.method != "instaaug":
+    if config.method.name != "instaaug":
         raise ArgumentError(
-            f'`method` must be "instaaug", which has a band to tune: got {config.method!r}.'
+            f'`method` must be "instaaug", which has a band to tune: got {config.method.name!r}.'
         )
     if config.task == "contrastive":
         raise ArgumentError(
             "`task` must have labels, by which validation images score a band: got 'contrastive'. "
             "Compare a few bands with `instaaug compare`."
         )
-    if config.rule == "fixed":
+    if config.entropy.rule == "fixed":
         raise ArgumentError(
             '`rule` must hold the entropy in its band to tune it: got "fixed". Choose "pi".'
         )
-    if config.devices * config.nodes > 1:
+    if config.trainer.devices * config.trainer.num_nodes > 1:
         raise ArgumentError(
-            "`devices` and `nodes` must be 1 in tuning: got "
-            f"{config.devices} and {config.nodes}. Train on several with the result."
+            "`trainer.devices` and `trainer.num_nodes` must be 1 in tuning: got "
+            f"{config.trainer.devices} and {config.trainer.num_nodes}. Train on several with the "
+            "result."
         )
-    before = config.pretrain_epochs + config.phi_rest_epochs
-    if config.epochs <= before:
+    before = config.pretrain_epochs + config.phi.rest_epochs
+    if config.trainer.max_epochs <= before:
         raise ArgumentError(
             f"`epochs` must be more than the {before} in which φ does not learn: got "
-            f"{config.epochs}."
+            f"{config.trainer.max_epochs}."
         )
 
 

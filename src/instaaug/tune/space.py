@@ -1,18 +1,18 @@
 """What tuning may change, and how far: the entropy band of each factor, φ's learning rate."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import exp, inf, log, sqrt
 
 from instaaug.augmentation import InstaAug
-from instaaug.runs.config import TrainConfig
+from instaaug.runs.settings import TrainSettings
 from instaaug.spaces import Boxes, Space
 
 __all__ = ["Bounds", "SearchSpace"]
 
 Bounds = tuple[float, float]
 
-RATE = "phi_learning_rate"
+RATE = "phi.learning_rate"
 RATES: Bounds = (1e-5, 1e-2)
 # The paper: any part of [2, 4] nats works, of at most log 321 for its 321 crops.
 ADVICE: Bounds = (exp(2 - log(321)), exp(4 - log(321)))
@@ -39,7 +39,7 @@ class SearchSpace:
     own_bands: dict[str, Bounds]
 
     @classmethod
-    def around(cls, config: TrainConfig, augmenter: InstaAug) -> "SearchSpace":
+    def around(cls, config: TrainSettings, augmenter: InstaAug) -> "SearchSpace":
         """The space for an augmenter that was built from the settings; it contains these.
 
         Arguments:
@@ -60,7 +60,7 @@ class SearchSpace:
             start[f"{name}/center"] = sqrt(low * high)
             start[f"{name}/width"] = log(high / low)
             own_bands[name] = low, high
-        rate = config.phi_learning_rate
+        rate = config.phi.learning_rate
         bounds[RATE], start[RATE] = (min(RATES[0], rate), max(RATES[1], rate)), rate
         held = {name: min(max(start[name], low), high) for name, (low, high) in bounds.items()}
         return cls(bounds, held, own_bands)
@@ -75,7 +75,7 @@ class SearchSpace:
             bands[name] = _rounded(low), min(_rounded(high), 1.0)
         return bands
 
-    def settings_at(self, config: TrainConfig, point: Mapping[str, float]) -> TrainConfig:
+    def settings_at(self, config: TrainSettings, point: Mapping[str, float]) -> TrainSettings:
         """The settings with the numbers of a point in the place of their own.
 
         Arguments:
@@ -83,12 +83,9 @@ class SearchSpace:
             point: A value for every name of ``bounds``.
         """
         bands = self.bands(point)
-        return replace(
-            config,
-            entropy=None,
-            diversity=next(iter(bands.values())) if len(bands) == 1 else bands or None,
-            phi_learning_rate=_rounded(point[RATE]),
-        )
+        only = next(iter(bands.values())) if len(bands) == 1 else bands or None
+        changes = {"entropy.diversity": only, "phi.learning_rate": _rounded(point[RATE])}
+        return config.override({"entropy.band": None} | changes)
 
 
 def _usual_bounds(space: Space, largest: float) -> Bounds:

@@ -11,8 +11,8 @@ from typing_extensions import override
 
 from instaaug.errors import DataError, NonFiniteError
 from instaaug.files import write_text
-from instaaug.runs.config import TrainConfig
 from instaaug.runs.run_directory import RunDirectory
+from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import resume, train
 from instaaug.tasks import AugmentedTask, BatchLoader, RegressionTask, make_predictor
 from instaaug.tasks.callbacks import AfterTask
@@ -23,23 +23,25 @@ __all__ = ["Report", "RunTrial", "run_trial", "rungs_of"]
 Report = Callable[[int, float], bool]
 """Receives the number of epochs done and the score; says whether the trial shall end."""
 
-RunTrial = Callable[[TrainConfig, Path, Report], Sequence[float] | None]
+RunTrial = Callable[[TrainSettings, Path, Report], Sequence[float] | None]
 """Returns the score of each validation image, or None for a trial that was cut short."""
 
 FIRST_SHARE = 8  # the first look is after an eighth of the epochs
 
 
-def rungs_of(config: TrainConfig) -> list[int]:
+def rungs_of(config: TrainSettings) -> list[int]:
     """Epochs after which trials are compared: an eighth of those with φ, then twice as many, ...
 
     The last epoch is none of them: who has come so far is done.
 
     Example:
-        >>> rungs_of(TrainConfig(epochs=20)), rungs_of(TrainConfig(epochs=9, pretrain_epochs=5))
-        ([3, 6, 12], [6, 7])
+        >>> rungs_of(TrainSettings())  # of 20 epochs
+        [3, 6, 12]
+        >>> rungs_of(TrainSettings().override({"trainer.max_epochs": 9, "pretrain_epochs": 5}))
+        [6, 7]
     """
-    before = config.pretrain_epochs + config.phi_rest_epochs
-    n_learning = config.epochs - before
+    before = config.pretrain_epochs + config.phi.rest_epochs
+    n_learning = config.trainer.max_epochs - before
     step = max(1, -(-n_learning // FIRST_SHARE))
     rungs = []
     while step < n_learning:
@@ -48,7 +50,7 @@ def rungs_of(config: TrainConfig) -> list[int]:
     return rungs
 
 
-def run_trial(config: TrainConfig, folder: Path, report: Report) -> Sequence[float] | None:
+def run_trial(config: TrainSettings, folder: Path, report: Report) -> Sequence[float] | None:
     """Train, or go on where a trial was interrupted, and score every validation image.
 
     Scores are those of the prediction that the run would make in the end, with test-time
@@ -85,7 +87,7 @@ class _TrialEndedError(Exception):
 class _Looks(AfterTask):
     """Scores the validation images after certain epochs, and ends the run when all is known."""
 
-    def __init__(self, config: TrainConfig, file: Path, report: Report) -> None:
+    def __init__(self, config: TrainSettings, file: Path, report: Report) -> None:
         self.config, self.file, self.report = config, file, report
         self.rungs = rungs_of(config)
         self.seen: dict[int, float] = {}
@@ -119,7 +121,7 @@ class _Looks(AfterTask):
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         assert isinstance(pl_module, AugmentedTask)  # noqa: S101  # made for our tasks
         epoch = trainer.current_epoch + 1
-        is_last = epoch == self.config.epochs
+        is_last = epoch == self.config.trainer.max_epochs
         if epoch in self.seen or not (is_last or epoch in self.rungs):
             return
         loader = trainer.val_dataloaders
@@ -133,11 +135,11 @@ class _Looks(AfterTask):
             raise _TrialEndedError(None)
 
 
-def _image_scores(task: AugmentedTask, loader: BatchLoader, config: TrainConfig) -> list[float]:
+def _image_scores(task: AugmentedTask, loader: BatchLoader, config: TrainSettings) -> list[float]:
     """How good the prediction of each image is; 1 is best."""
     training = task.training
     predict = make_predictor(
-        task, n_samples=config.test_samples, merge=config.merge, select=config.select,
+        task, n_samples=config.views.n_views, merge=config.views.merge, select=config.views.select,
         seed=config.seed,
     )  # fmt: skip
     batches = BatchLoader(loader.data, loader.batch_size)  # apart from the trainer's own place

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from instaaug.runs.config import Task
+from instaaug.runs.settings import Task
 from instaaug.stats import paired_p_value
 from instaaug.tune.trial_record import TrialRecord
 
