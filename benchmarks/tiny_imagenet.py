@@ -42,7 +42,7 @@ def train(method: str, seed: int) -> dict[str, Any]:
         path = ROOT / "configs" / "tiny_imagenet" / f"{config}.yaml"
         go_on = ["resume", str(out)]
         begin = ["train", "--config", str(path), *options, "--seed", str(seed), "--out", str(out)]
-        command = go_on if out.exists() else [*begin, "--threads", "1"]
+        command = go_on if out.exists() else [*begin, "--trainer.threads", "1"]
         subprocess.run(["instaaug", *command], check=True)  # noqa: S603, S607
     return dict(json.loads(results.read_text()))
 

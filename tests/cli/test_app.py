@@ -11,7 +11,7 @@ import pytest
 
 from instaaug.cli import main
 from instaaug.errors import InstaAugWarning
-from instaaug.runs.config import PANELS, TrainConfig
+from instaaug.runs.settings import PANELS, TrainSettings
 from tests.support.command_line import CommandLine
 
 
@@ -47,7 +47,7 @@ def test_the_help_of_train_has_every_setting_in_its_panel(
 ) -> None:
     assert run(monkeypatch, "train", "--help") == 0
     text = capsys.readouterr().out
-    flags = {f"--{item.name.replace('_', '-')}" for item in fields(TrainConfig)} - {"--data"}
+    flags = {f"--{item.name.replace('_', '-')}" for item in fields(TrainSettings)} - {"--data"}
     assert flags <= set(text.split())
     assert all(f"─ {panel} ─" in text for panel in PANELS)
 

@@ -35,7 +35,7 @@ PROGRAM = "import instaaug.cli; instaaug.cli.main()"
         (["--method", "none"], "`method` is what is compared: name several in `methods`."),
         (["--methods", "none,rndom"], "There is no method or variant called 'rndom'."),
         (["--methods", "none", "--budget", "1m"], "`budget` and `epochs` say the same thing"),
-        (["--methods", "none", "--devices", "2"], "`devices` and `nodes` must be 1"),
+        (["--methods", "none", "--trainer.devices", "2"], "`devices` and `nodes` must be 1"),
         (["--methods", "none(epochs=2)"], "`epochs` must be the same for all methods"),
         (["--methods", "none", "--reference", "random"], "There is no contender called 'random'"),
         (["--methods", "none", "--out", "pets/x"], "`out` must lie outside of the images"),
@@ -63,7 +63,7 @@ def test_a_typed_band_takes_the_place_of_a_filed_one_said_in_the_other_way(
     plain_folder(tmp_path / "pets")
     (tmp_path / "my.yaml").write_text("entropy: [1.0, 2.0]\n")
     said = instaaug.error(
-        "compare", "pets", *QUICK, "--config", "my.yaml", "--diversity", "0.1", "0.3",
+        "compare", "pets", *QUICK, "--config", "my.yaml", "--entropy.diversity", "0.1", "0.3",
         "--methods", "rndom",
     )  # fmt: skip
     assert "There is no method or variant called 'rndom'" in said
@@ -210,7 +210,7 @@ def test_after_kill_9_no_run_lives_on_and_the_same_command_goes_on(tmp_path: Pat
     plain_folder(tmp_path / "pets", n=12)
     n_epochs = 120
     command = (
-        sys.executable, "-c", PROGRAM, "compare", "pets", *QUICK, "--epochs", str(n_epochs),
+        sys.executable, "-c", PROGRAM, "compare", "pets", *QUICK, "--trainer.max_epochs", str(n_epochs),
         "--methods", "random", "--seeds", "1", "--out", "c",
     )  # fmt: skip
     run = tmp_path / "c" / "random" / "seed_0"
@@ -239,7 +239,7 @@ def test_after_kill_9_no_run_lives_on_and_the_same_command_goes_on(tmp_path: Pat
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     plain_folder(tmp_path / "pets", n=12)
     command = (
-        sys.executable, "-c", PROGRAM, "compare", "pets", *QUICK, "--epochs", "100000",
+        sys.executable, "-c", PROGRAM, "compare", "pets", *QUICK, "--trainer.max_epochs", "100000",
         "--methods", "none,random", "--seeds", "1", "--out", "c", "--jobs", "2",
     )  # fmt: skip
     runs = [tmp_path / "c" / name / "seed_0" for name in ("none", "random")]

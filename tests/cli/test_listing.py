@@ -4,12 +4,12 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from instaaug.runs.augmenters import AUGMENTERS
 
 from instaaug.compare.variants import VARIANTS
 from instaaug.data import DATASETS
 from instaaug.networks import MODELS
-from instaaug.runs.augmenters import AUGMENTERS
-from instaaug.runs.config import PANELS, TrainConfig, setting_help
+from instaaug.runs.settings import PANELS, TrainSettings, setting_help
 from instaaug.transforms import TRANSFORMS
 from tests.support.command_line import CommandLine
 
@@ -51,11 +51,11 @@ def test_a_file_of_settings_is_shown_with_all_the_others(
     (tmp_path / "my.yaml").write_text("epochs: 77\nentropy: [3.0, 3.5]\n")
     done = instaaug("show", "my.yaml")
     assert done.code == 0, done.err
-    assert names(done.out) == [item.name for item in fields(TrainConfig)]
+    assert names(done.out) == [item.name for item in fields(TrainSettings)]
     lines = {line.split()[0]: line for line in done.out.splitlines() if line.startswith(" ")}
     assert lines["epochs"].split()[1] == "77"
     assert "(3.0, 3.5)" in lines["entropy"]
-    assert all(setting_help(item) in lines[item.name] for item in fields(TrainConfig))
+    assert all(setting_help(item) in lines[item.name] for item in fields(TrainSettings))
     assert all(f"\n{panel}" in f"\n{done.out}" for panel in PANELS)
 
 

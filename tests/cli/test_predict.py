@@ -167,8 +167,8 @@ def test_a_regression_gives_numbers(instaaug: CommandLine, tmp_path: Path) -> No
     lines = [f"{file.relative_to(tmp_path)},{i},{-i}" for i, file in enumerate(files)]
     (tmp_path / "t.csv").write_text("\n".join(["path,one,two", *lines]))
     settings = ("--task", "regression", "--method", "none", *QUICK)
-    instaaug("train", "t.csv", "--target-column", "one", "--out", "one", *settings)
-    instaaug("train", "t.csv", "--target-column", "one,two", "--out", "both", *settings)
+    instaaug("train", "t.csv", "--data.target_column", "one", "--out", "one", *settings)
+    instaaug("train", "t.csv", "--data.target_column", "one,two", "--out", "both", *settings)
     (one,) = table(instaaug("predict", "one", files[0]).out)
     (both,) = table(instaaug("predict", "both", files[0]).out)
     assert list(one) == ["path", "prediction", "error"]
@@ -193,7 +193,7 @@ def test_a_truncated_image_is_listed_and_the_others_are_predicted(
 ) -> None:
     good = shop / "pets" / "cat" / "rgb 0.png"
     truncated_jpeg(tmp_path / "half.jpg")
-    command = ("predict", shop / "run", "--on-bad-image", "skip", "--top", 2)
+    command = ("predict", shop / "run", "--data.on_bad_image", "skip", "--top", 2)
     done = instaaug(*command, good, "half.jpg", good)
     assert done.code == 0
     assert done.err == "2 of 3 images predicted.\n"

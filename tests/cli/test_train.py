@@ -76,9 +76,9 @@ def test_a_table_of_files_and_an_archive_train_too(instaaug: CommandLine, tmp_pa
     ]
     (tmp_path / "t.csv").write_text("\n".join(["file,animal,age", *lines]))
     gray_levels(tmp_path / "a.npz")
-    table = ("train", "t.csv", "--target-column", "animal", "--out", "table", *QUICK)
+    table = ("train", "t.csv", "--data.target_column", "animal", "--out", "table", *QUICK)
     assert instaaug(*table, "--method", "random").code == 0
-    numbers = ("--target-column", "age,age", "--task", "regression", "--out", "numbers")
+    numbers = ("--data.target_column", "age,age", "--task", "regression", "--out", "numbers")
     assert instaaug("train", "t.csv", *numbers, *QUICK, "--method", "none").code == 0
     assert instaaug("train", "a.npz", "--out", "arrays", *QUICK).code == 0
     assert set(results(tmp_path / "numbers")["test"]["plain"]) == {"rmse", "mae", "r2", "n"}
@@ -102,7 +102,7 @@ def test_names_with_brackets_are_no_markup(instaaug: CommandLine, tmp_path: Path
 def test_options_have_priority_over_the_file(instaaug: CommandLine, tmp_path: Path) -> None:
     gray_levels(tmp_path / "a.npz")
     (tmp_path / "my.yaml").write_text("data: a.npz\nepochs: 7\nmethod: random\nbatch_size: 8\n")
-    typed = ("--epochs", "1", "--transforms", "rotation", "--out", "run")
+    typed = ("--trainer.max_epochs", "1", "--transforms", "rotation", "--out", "run")
     assert instaaug("train", "--config", "my.yaml", *typed).code == 0
     config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
     chosen = {k: config[k] for k in ("data", "epochs", "method", "batch_size", "transforms")}
@@ -139,7 +139,7 @@ def test_a_file_of_settings_that_is_missing_is_named(instaaug: CommandLine) -> N
     ("option", "value", "words"),
     [
         ("--method", "insta", "'insta' is not one of 'instaaug', 'none', 'random', 'augerino'"),
-        ("--epochs", "soon", "Invalid value for '--epochs': "),
+        ("--trainer.max_epochs", "soon", "Invalid value for '--trainer.max_epochs': "),
         ("--epoch", "3", "No such option: --epoch"),
     ],
 )
@@ -155,13 +155,19 @@ def test_an_option_that_cannot_be_used_is_explained(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--epochs", "0"), "`epochs` must be at least 1: got 0. (in the settings)"),
+        (("--trainer.max_epochs", "0"), "`epochs` must be at least 1: got 0. (in the settings)"),
         (("--transforms", "rotate"), "There is no transform called 'rotate'. Did you mean "),
         (("--model", "resnet"), "There is no model called 'resnet'."),
-        (("--accelerator", "abacus"), "`accelerator`, `devices`, `strategy` and `precision` must"),
-        (("--channels", "1"), "`size` and `channels` must be those of 'a.npz', which cannot be"),
-        (("--test-fraction", "1"), "`test_fraction` must lie in [0, 1): got 1.0."),
-        (("--task", "regression", "--conditioning", "class"), "`num_classes` must be"),
+        (
+            ("--trainer.accelerator", "abacus"),
+            "`accelerator`, `devices`, `strategy` and `precision` must",
+        ),
+        (
+            ("--data.channels", "1"),
+            "`size` and `channels` must be those of 'a.npz', which cannot be",
+        ),
+        (("--data.test_fraction", "1"), "`test_fraction` must lie in [0, 1): got 1.0."),
+        (("--task", "regression", "--phi.conditioning", "class"), "`num_classes` must be"),
         (("--out", "taken/run"), "'taken/run' cannot be used: "),
     ],
 )
@@ -206,7 +212,7 @@ def test_a_truncated_image_stops_training_unless_it_may_be_left_out(
     assert "pets/cat/half.jpg' cannot be read as an image: " in words
     assert "1 of 19 images are bad." in words
 
-    skip = ("--on-bad-image", "skip", "--method", "none")
+    skip = ("--data.on_bad_image", "skip", "--method", "none")
     done = instaaug("train", "pets", "--out", "run", *skip, *QUICK)
     assert done.code == 0, done.err
     assert "1 images could not be read and were left out." in done.out
@@ -282,7 +288,7 @@ def test_an_image_with_nan_can_be_left_out(instaaug: CommandLine, tmp_path: Path
     images = np.random.default_rng(0).random((24, 16, 16, 3), dtype=np.float32)
     images[4] = np.nan
     archive(tmp_path, images=images, labels=np.arange(24) % 2)
-    skip = ("--on-bad-image", "skip", "--method", "none", "--out", "run")
+    skip = ("--data.on_bad_image", "skip", "--method", "none", "--out", "run")
     assert instaaug("train", "a.npz", *skip, *QUICK).code == 0
     assert results(tmp_path / "run")["skipped"] == [
         "Image 4 of `images` was left out: it has NaN or infinite pixels."

@@ -20,11 +20,11 @@ from safetensors.torch import load_file
 from instaaug.data import LabeledImages
 from instaaug.data.decode import decode_image
 from instaaug.frozen import StaticPolicy
-from instaaug.runs.frozen_config import FrozenConfig
 from instaaug.runs.frozen_data import image_hashes
 from instaaug.runs.frozen_fit import fit_frozen
 from instaaug.runs.frozen_inference import predict_frozen
 from instaaug.runs.frozen_run import FrozenRun
+from instaaug.runs.settings import TtaSettings
 from tests.support.command_line import CommandLine
 from tests.support.forked import exit_codes
 from tests.support.killed import fit_and_die
@@ -33,7 +33,7 @@ from tests.support.spots import COLORS, spot_folder
 
 MODEL = "tests.support.spots:spotter"
 SETTINGS = {"size": 16, "crops": "1:1,0.5:2", "samples": "2,4", "steps": 60}
-FEW_STEPS = ("--steps", "2")
+FEW_STEPS = ("--phi.steps", "2")
 QUICK = [word for name, value in SETTINGS.items() for word in (f"--{name}", str(value))]
 FILES = {
     "config.yaml", "environment.json", "data.json", "fit_images.txt", "table", "aug.safetensors",
@@ -141,18 +141,18 @@ def test_a_finished_fit_is_told_again_and_not_repeated(
 def test_the_default_folder_is_found_again_by_the_same_command(
     instaaug: CommandLine, spots: Path, tmp_path: Path
 ) -> None:
-    few = ("--limit", 12, "--samples", 2, "--steps", 2)
-    command = ("tta", "fit", MODEL, spots, "--size", 16, "--crops", "1:1,0.5:2", *few)
+    few = ("--data.limit", 12, "--samples", 2, "--phi.steps", 2)
+    command = ("tta", "fit", MODEL, spots, "--model.image_size", 16, "--crops", "1:1,0.5:2", *few)
     first = instaaug(*command)
     assert first.code == 0, first.err
     assert "in runs/spots-tta." in first.out
     before = (tmp_path / "runs" / "spots-tta" / "aug.safetensors").stat().st_mtime_ns
     assert "in runs/spots-tta." in instaaug(*command).out
     assert (tmp_path / "runs" / "spots-tta" / "aug.safetensors").stat().st_mtime_ns == before
-    assert "in runs/spots-tta-2." in instaaug(*command, "--test-fraction", 0).out
+    assert "in runs/spots-tta-2." in instaaug(*command, "--data.test_fraction", 0).out
     everything = content(tmp_path / "runs" / "spots-tta-2" / "results.json")
     assert (everything["n_fit"], everything["n_test"]) == (12, 0)
-    assert "DATA" in instaaug(*command, "--test-fraction", 0).out
+    assert "DATA" in instaaug(*command, "--data.test_fraction", 0).out
     nothing_left = instaaug.error("tta", "eval", "runs/spots-tta-2")
     assert nothing_left.startswith("`data` must be given: the fit held no image out.")
 
@@ -179,7 +179,7 @@ def test_ctrl_c_keeps_what_the_model_has_said(
 ) -> None:
     reports: list[int] = []
 
-    def impatient(config: FrozenConfig, out: Path, *, on_table: Any, **others: Any) -> Any:
+    def impatient(config: TtaSettings, out: Path, *, on_table: Any, **others: Any) -> Any:
         def watched(done: int, total: int) -> None:
             reports.append(done)
             if len(reports) == 2:
@@ -197,7 +197,7 @@ def test_ctrl_c_keeps_what_the_model_has_said(
         "fit",
         *QUICK,
         *FEW_STEPS,
-        "--features",
+        "--phi.features",
         "none",
     )
     stopped = instaaug(*command)
@@ -212,14 +212,23 @@ def test_a_model_that_returns_more_than_logits_is_told_which(
     instaaug: CommandLine, spots: Path, place: Path, function: str, output: str
 ) -> None:
     model = f"tests.support.spots:{function}"
-    more = ("--output", output, "--limit", 12, *FEW_STEPS)
+    more = ("--model.output", output, "--data.limit", 12, *FEW_STEPS)
     done = instaaug("tta", "fit", model, spots, "--out", "fit", *QUICK, *more)
     assert done.code == 0, done.err
     assert instaaug("tta", "predict", "fit", spots / "red" / "0.png").code == 0
 
 
 def test_ranges_are_learned_too(instaaug: CommandLine, spots: Path, tmp_path: Path) -> None:
-    few = ("--transforms", "rotation,color", "--steps", 2, "--limit", 12, "--size", 16)
+    few = (
+        "--transforms",
+        "rotation,color",
+        "--phi.steps",
+        2,
+        "--data.limit",
+        12,
+        "--model.image_size",
+        16,
+    )
     done = instaaug("tta", "fit", MODEL, spots, "--out", "fit", "--samples", "2,3", *few)
     assert done.code == 0, done.err
     made = {path.name for path in (tmp_path / "fit").iterdir()}
@@ -233,7 +242,7 @@ def test_ranges_are_learned_too(instaaug: CommandLine, spots: Path, tmp_path: Pa
 def test_a_run_of_ours_is_a_model_and_its_training_images_are_left_alone(
     instaaug: CommandLine, shop: Path, tmp_path: Path
 ) -> None:
-    pets = ("--crops", "1:1,0.5:2", "--samples", "2", "--steps", 2)
+    pets = ("--crops", "1:1,0.5:2", "--samples", "2", "--phi.steps", 2)
     done = instaaug("tta", "fit", shop / "run", shop / "pets", "--out", "fit", *pets)
     assert done.code == 0, done.err
     trained = content(shop / "run" / "results.json")
@@ -285,12 +294,15 @@ def test_images_of_one_class_are_one_sentence(
         (("--crops", "1.5:1"), "`levels` must be pairs of a size in (0, 1]"),
         (("--samples", "1,4"), "`samples` must be whole numbers from 2 on"),
         (("--samples", "few"), "`samples` must be whole numbers from 2 on"),
-        (("--mean", "0.5"), "`mean` and `std` must be given both"),
-        (("--test-fraction", "1"), "`test_fraction` must lie in [0, 1): got 1.0."),
-        (("--limit", "1"), "`limit` must be at least 2: got 1."),
+        (("--model.mean", "0.5"), "`mean` and `std` must be given both"),
+        (("--data.test_fraction", "1"), "`test_fraction` must lie in [0, 1): got 1.0."),
+        (("--data.limit", "1"), "`limit` must be at least 2: got 1."),
         (("--transforms", "rotate"), "There is no transform called 'rotate'. Did you mean"),
-        (("--transforms", "rotation", "--objective", "views"), '`objective="views"` needs views'),
-        (("--classes", "absent.txt"), "'absent.txt' cannot be used: No such file"),
+        (
+            ("--transforms", "rotation", "--phi.objective", "views"),
+            '`objective="views"` needs views',
+        ),
+        (("--model.classes", "absent.txt"), "'absent.txt' cannot be used: No such file"),
         (("--out", "SPOTS/fit"), "`out` must lie outside of the images"),
     ],
 )
@@ -298,7 +310,7 @@ def test_a_setting_that_cannot_work_is_one_sentence(
     instaaug: CommandLine, spots: Path, options: tuple[str, ...], words: str
 ) -> None:
     given = [option.replace("SPOTS", str(spots)) for option in options]
-    command = ("--size", 16, "--limit", 8, "--steps", 1, *given)
+    command = ("--model.image_size", 16, "--data.limit", 8, "--phi.steps", 1, *given)
     assert instaaug.error("tta", "fit", MODEL, spots, *command).startswith(words)
 
 
@@ -307,10 +319,12 @@ def test_classes_in_another_order_are_told_by_a_file(
 ) -> None:
     """The model's outputs are taken for green, red, blue: it is wrong almost everywhere."""
     (tmp_path / "names.txt").write_text("green\nred\nblue\n")
-    few = ("--classes", "names.txt", "--limit", 30, "--steps", 2)
+    few = ("--model.classes", "names.txt", "--data.limit", 30, "--phi.steps", 2)
     done = instaaug("tta", "fit", MODEL, spots, "--out", "fit", *QUICK, *few)
     assert done.code == 0, done.err
-    assert "which is chance. Check --classes, --mean, --std and --size." in done.out
+    assert (
+        "which is chance. Check --model.classes, --model.mean, --model.std and --size." in done.out
+    )
     assert "in this order" not in done.out
     assert FrozenRun(tmp_path / "fit").read_facts().classes == ("green", "red", "blue")
     (tmp_path / "names.txt").write_text("green\nred\npurple\n")
@@ -476,7 +490,7 @@ def test_a_spoiled_file_is_one_sentence(
 def test_a_model_that_forgets_its_weights_is_noticed(
     instaaug: CommandLine, spots: Path, tmp_path: Path
 ) -> None:
-    few = ("--limit", 8, "--out", "fit", *QUICK, *FEW_STEPS)
+    few = ("--data.limit", 8, "--out", "fit", *QUICK, *FEW_STEPS)
     assert instaaug("tta", "fit", "tests.support.spots:untrained", spots, *few).code == 0
     sentence = instaaug.error("tta", "predict", "fit", spots)
     assert sentence.startswith("`model` must be the one that φ was fitted for: ")
@@ -537,7 +551,7 @@ def test_a_bad_file_is_listed_or_stops(
     truncated_jpeg(tmp_path / "half.jpg")
     command = ("tta", "predict", place / "fit", "half.jpg")
     assert "cannot be read as an image" in instaaug.error(*command)
-    done = instaaug(*command, "--on-bad-image", "skip", "--certainty", 0.9)
+    done = instaaug(*command, "--data.on_bad_image", "skip", "--certainty", 0.9)
     (row,) = table(done.out)
     assert (row["label"], row["views"]) == ("", "")
     assert "`out` must end in .csv or .jsonl" in instaaug.error(*command, "--out", "p.txt")

@@ -13,10 +13,10 @@ from instaaug.compare import lone_run
 from instaaug.compare.child_run import ChildRun, Outcome, last_lines
 from instaaug.compare.state import claimed_by_one
 from instaaug.errors import ArgumentError
-from instaaug.runs.config import TrainConfig
 from instaaug.runs.run_directory import RunDirectory
+from instaaug.runs.settings import TrainSettings
 
-BASE = TrainConfig(epochs=3)
+BASE = TrainSettings.from_mapping({"trainer.max_epochs": 3})
 WITH_A_CHILD = """
 import subprocess, sys, time
 print(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]).pid, flush=True)

@@ -3,7 +3,6 @@
 import os
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,12 @@ from instaaug.compare.results import read_comparison, write_tables
 from instaaug.compare.standings import Standing
 from instaaug.compare.state import Failure, read_failure, read_state
 from instaaug.errors import ArgumentError
-from instaaug.runs.config import TrainConfig
 from instaaug.runs.run_directory import RunDirectory
+from instaaug.runs.settings import TrainSettings
 from instaaug.tasks import Interrupted
 from tests.support.fleet import FakeRun, Fleet
 
-BASE = TrainConfig(epochs=3)
+BASE = TrainSettings.from_mapping({"trainer.max_epochs": 3})
 NAN = Failure("The loss became NaN.", ["epoch 1", "failed: The loss became NaN."])
 
 
@@ -52,8 +51,8 @@ def test_all_contenders_run_with_a_seed_before_the_next(tmp_path: Path) -> None:
 
 def test_each_run_has_its_own_settings(tmp_path: Path) -> None:
     compare(BASE, contenders(), [0, 4], tmp_path, start=Fleet())
-    config = RunDirectory(tmp_path / "random" / "seed_4").read_config()
-    assert config == replace(BASE, method="random", seed=4)
+    config = RunDirectory(tmp_path / "random" / "seed_4").TrainSettings.from_mapping()
+    assert config == BASE.override({"method": "random", "seed": 4})
 
 
 @pytest.mark.parametrize(("jobs", "threads"), [(2, 4), (3, 2), (9, 1)])
@@ -62,7 +61,9 @@ def test_jobs_share_the_processors(tmp_path: Path, jobs: int, threads: int) -> N
     compare(BASE, contenders(), range(6), tmp_path, jobs=jobs, start=fleet)
     assert fleet.most_at_work == jobs
     assert len(fleet.started) == 12
-    assert RunDirectory(tmp_path / "none" / "seed_5").read_config().threads == threads
+    assert (
+        RunDirectory(tmp_path / "none" / "seed_5").TrainSettings.from_mapping().threads == threads
+    )
 
 
 def test_every_change_is_told(tmp_path: Path) -> None:
@@ -93,7 +94,7 @@ def test_finished_runs_are_kept_and_interrupted_ones_go_on(tmp_path: Path) -> No
     first, second = Fleet(), Fleet()
     compare(BASE, contenders("none"), [0], tmp_path, start=first)
     half = RunDirectory(tmp_path / "random" / "seed_0")
-    half.start(replace(BASE, method="random"))
+    half.start(BASE.override({"method": "random"}))
     (half.path / "last.ckpt").write_text("a checkpoint")
     rest = half.path / ".last.ckpt.0123.part"
     rest.write_text("half a checkpoint")
@@ -111,18 +112,24 @@ def test_a_folder_without_settings_begins_from_the_start(tmp_path: Path) -> None
     (folder / ".config.yaml.0123.part").write_text("data: spr")
     (folder / "log.txt").write_text("")
     compare(BASE, contenders("none"), [0], tmp_path, start=Fleet())
-    assert RunDirectory(folder).read_config() == replace(BASE, method="none")
+    assert RunDirectory(folder).TrainSettings.from_mapping() == BASE.override({"method": "none"})
 
 
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        (replace(BASE, learning_rate=0.1), "`learning_rate` must be 0.001 as in the comparison"),
-        (replace(BASE, epochs=4), "`epochs` must be 3 as in the comparison .*: got 4"),
+        (
+            BASE.override({"optimizer.learning_rate": 0.1}),
+            "`learning_rate` must be 0.001 as in the comparison",
+        ),
+        (
+            BASE.override({"trainer.max_epochs": 4}),
+            "`epochs` must be 3 as in the comparison .*: got 4",
+        ),
     ],
 )
 def test_other_settings_in_the_same_folder_are_named(
-    tmp_path: Path, changed: TrainConfig, words: str
+    tmp_path: Path, changed: TrainSettings, words: str
 ) -> None:
     compare(BASE, contenders(), [0], tmp_path, start=Fleet())
     fleet = Fleet()
@@ -144,7 +151,14 @@ def test_a_label_means_the_same_for_all_seeds_even_those_not_asked_for(tmp_path:
 def test_what_has_no_effect_on_results_may_change(tmp_path: Path) -> None:
     compare(BASE, contenders(), [0], tmp_path, start=Fleet())
     fleet = Fleet()
-    other = replace(BASE, threads=3, log_every=7, checkpoint_minutes=1.0, cache_dir="elsewhere")
+    other = BASE.override(
+        {
+            "trainer.threads": 3,
+            "trainer.log_every_n_steps": 7,
+            "trainer.checkpoint_minutes": 1.0,
+            "data.cache_dir": "elsewhere",
+        }
+    )
     compare(other, contenders(), [0, 1], tmp_path, start=fleet, jobs=2)
     assert fleet.started == ["none/seed_1", "random/seed_1"]
 
@@ -187,7 +201,7 @@ def test_runs_on_other_images_are_not_compared_and_refused_at_the_door(tmp_path:
 @pytest.mark.parametrize("several", [{"devices": 2}, {"nodes": 2}])
 def test_a_run_is_one_process(tmp_path: Path, several: dict[str, int]) -> None:
     with pytest.raises(ArgumentError, match="`devices` and `nodes` must be 1 in a comparison"):
-        compare(replace(BASE, **several), contenders(), [0], tmp_path, start=Fleet())  # type: ignore[arg-type]
+        compare(BASE.override({**several}), contenders(), [0], tmp_path, start=Fleet())  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())
 
 
@@ -235,7 +249,10 @@ def test_what_failed_may_begin_again_with_other_settings(tmp_path: Path) -> None
     with pytest.raises(ArgumentError, match=r"`learning_rate` must be 9\.0"):
         compare(BASE, cold, [0], tmp_path, start=Fleet())
     compare(BASE, cold, [0], tmp_path, start=Fleet(), retry=True)
-    assert RunDirectory(tmp_path / "mine" / "seed_0").read_config().learning_rate == 0.1
+    assert (
+        RunDirectory(tmp_path / "mine" / "seed_0").TrainSettings.from_mapping().learning_rate
+        == 0.1
+    )
     state = read_state(tmp_path)
     assert state is not None
     assert state.contenders["mine"]["learning_rate"] == 0.1

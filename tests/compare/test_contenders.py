@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import pytest
+from instaaug.runs.augmenters import AUGMENTERS
 
 from instaaug.compare.contenders import Contender, read_contenders
 from instaaug.compare.variants import VARIANTS
 from instaaug.errors import ArgumentError, UnknownNameError
-from instaaug.runs.augmenters import AUGMENTERS
-from instaaug.runs.config import TrainConfig
+from instaaug.runs.settings import TrainSettings
 
-BASE = TrainConfig(epochs=7)
+BASE = TrainSettings.from_mapping({"trainer.max_epochs": 7})
 
 
 def only(words: str) -> Contender:
@@ -45,7 +45,7 @@ def test_commas_within_brackets_and_quotes_separate_nothing() -> None:
 
 
 def test_an_own_band_replaces_a_shared_one_said_in_the_other_way() -> None:
-    base = TrainConfig(entropy=(1.0, 2.0))
+    base = TrainSettings.from_mapping({"entropy.band": (1.0, 2.0)})
     (contender,) = read_contenders("instaaug(diversity=[0.1, 0.3])", base)
     config = contender.config(base)
     assert (config.entropy, config.diversity) == (None, (0.1, 0.3))

@@ -16,10 +16,10 @@ from instaaug.compare.results import (
 )
 from instaaug.compare.state import Failure, read_failure, read_state
 from instaaug.errors import DataError
-from instaaug.runs.config import TrainConfig
+from instaaug.runs.settings import TrainSettings
 from tests.support.fleet import Fleet
 
-BASE = TrainConfig(epochs=3)
+BASE = TrainSettings.from_mapping({"trainer.max_epochs": 3})
 
 
 @pytest.fixture(scope="module")

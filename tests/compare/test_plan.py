@@ -25,10 +25,10 @@ from instaaug.compare.state import (
 )
 from instaaug.compare.step_cost import Cost
 from instaaug.errors import ArgumentError, UnknownNameError
-from instaaug.runs.config import TrainConfig
+from instaaug.runs.settings import TrainSettings
 from tests.support.fleet import Fleet
 
-BASE = TrainConfig(epochs=16)
+BASE = TrainSettings.from_mapping({"trainer.max_epochs": 16})
 BOTH = read_contenders("none,random", BASE)
 
 
@@ -57,7 +57,7 @@ def test_without_a_budget_epochs_are_those_given() -> None:
 
 
 def test_a_comparison_that_is_there_keeps_its_epochs(tmp_path: Path) -> None:
-    before = joined_state(tmp_path, replace(BASE, epochs=6), BOTH, [0], "1m")
+    before = joined_state(tmp_path, BASE.override({"trainer.max_epochs": 6}), BOTH, [0], "1m")
     before = replace(before, epoch_seconds=9.0)
     for budget, has_epochs in (("60s", True), ("1m", False), (None, False)):
         base, seconds = with_epochs(BASE, before, budget, has_epochs=has_epochs)
@@ -77,7 +77,7 @@ def test_costs_are_measured_once_and_again_if_settings_change(
 ) -> None:
     timed: list[str] = []
 
-    def fake_costs(configs: dict[str, TrainConfig], base: TrainConfig) -> dict[str, Cost]:
+    def fake_costs(configs: dict[str, TrainSettings], base: TrainSettings) -> dict[str, Cost]:
         assert base == BASE
         return {label: Cost(2.0, 1.0, 3.0) for label in configs}
 

@@ -13,9 +13,11 @@ from instaaug.compare.budget import epochs_in, measured_epoch, seconds_of
 from instaaug.compare.step_cost import cost_of, measured_costs
 from instaaug.compare.step_times import timed_steps
 from instaaug.errors import ArgumentError, NonFiniteError
-from instaaug.runs.config import TrainConfig
+from instaaug.runs.settings import TrainSettings
 
-BASE = TrainConfig(method="none", batch_size=8, image_size=16, accelerator="cpu")
+BASE = TrainSettings.from_mapping(
+    {"method": "none", "data.batch_size": 8, "data.image_size": 16, "trainer.accelerator": "cpu"}
+)
 
 
 class FakeTraining:
@@ -26,11 +28,11 @@ class FakeTraining:
         self.clock = 0.0
         self.failing: dict[int, Exception] = {}  # by step, of the second run
         self.search_every = 1  # of the second run, at ten times the cost
-        self.configs: list[TrainConfig] = []
+        self.configs: list[TrainSettings] = []
         patch.setattr(step_times, "train", self.train)
         patch.setattr(step_times, "_now", lambda _: self.clock)
 
-    def train(self, config: TrainConfig, out: Path, *, callbacks: Sequence[Any]) -> None:
+    def train(self, config: TrainSettings, out: Path, *, callbacks: Sequence[Any]) -> None:
         self.configs.append(config)
         number = int(out.name)
         trainer, module = Mock(spec=Trainer), Mock(spec=LightningModule)
@@ -88,7 +90,9 @@ def test_few_steps_must_do_if_they_take_long(
 
 
 def test_what_is_timed_augments_from_the_first_step(training: FakeTraining) -> None:
-    late = TrainConfig(method="random", pretrain_epochs=4, phi_rest_epochs=2, epochs=1)
+    late = TrainSettings.from_mapping(
+        {"method": "random", "pretrain_epochs": 4, "phi.rest_epochs": 2, "trainer.max_epochs": 1}
+    )
     timed_steps({"late": late}, n_warm_up=1, n_timed=4)
     (config,) = training.configs
     assert (config.pretrain_epochs, config.phi_rest_epochs) == (0, 0)
@@ -121,8 +125,12 @@ def test_without_the_time_for_one_search_there_is_no_cost(
 def test_the_plainest_has_the_shared_settings_and_not_those_of_a_contender(
     training: FakeTraining,
 ) -> None:
-    base = TrainConfig(method="instaaug", phi_step="separate", flip=True)
-    own = TrainConfig(method="random", clip=1.0, n_samples=4)
+    base = TrainSettings.from_mapping(
+        {"method": "instaaug", "phi.step": "separate", "data.flip": True}
+    )
+    own = TrainSettings.from_mapping(
+        {"method": "random", "trainer.gradient_clip_val": 1.0, "n_samples": 4}
+    )
     measured_costs({"own": own}, base)
     measured_epoch(base)
     for timed in (training.configs[0], training.configs[2]):
@@ -131,7 +139,9 @@ def test_the_plainest_has_the_shared_settings_and_not_those_of_a_contender(
 
 
 def test_a_policy_search_is_cut_short_with_its_other_options(training: FakeTraining) -> None:
-    mine = TrainConfig(method="fast_autoaugment", options="n_trials = 200, n_operations=1")
+    mine = TrainSettings.from_mapping(
+        {"method": "fast_autoaugment", "method.n_trials": 200, "method.n_operations": 1}
+    )
     timed_steps({"mine": mine}, n_warm_up=1, n_timed=2)
     assert sorted(piece.strip() for piece in training.configs[0].options.split(",")) == [
         "fold_epochs=1", "n_folds=1", "n_operations=1", "n_trials=1"
@@ -178,7 +188,14 @@ def test_the_epochs_of_a_budget_are_the_same_on_a_machine_of_the_same_pace(
 
 def test_real_steps_are_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    random = TrainConfig(method="random", batch_size=8, image_size=16, accelerator="cpu")
+    random = TrainSettings.from_mapping(
+        {
+            "method": "random",
+            "data.batch_size": 8,
+            "data.image_size": 16,
+            "trainer.accelerator": "cpu",
+        }
+    )
     times = timed_steps({"none": BASE, "random": random}, n_warm_up=1, n_timed=6)
     assert [t.error for t in times.values()] == [None, None]
     assert all(len(t.seconds) == 6 and min(t.seconds) > 0 for t in times.values())

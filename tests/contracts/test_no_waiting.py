@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from instaaug.runs.augmenters import AUGMENTERS
 from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import override
@@ -16,7 +17,6 @@ from instaaug.methods import NoAugmentation
 from instaaug.methods.distortions import Distortions
 from instaaug.methods.operations import Operations
 from instaaug.methods.un_mix import UnMix
-from instaaug.runs.augmenters import AUGMENTERS
 from tests.contracts.test_augmenter_contract import MEAN, STD, made
 from tests.support.fake_device import DEVICE, DeviceGenerator, host_never_waits
 from tests.support.models import small_classifier

@@ -13,7 +13,7 @@ from instaaug.data import load_data
 from instaaug.errors import ArgumentError
 from instaaug.runs.augmenters import AUGMENTERS
 from instaaug.runs.build import build_task
-from instaaug.runs.config import TrainConfig
+from instaaug.runs.settings import TrainSettings
 from instaaug.runs.data_facts import DataFacts
 from instaaug.runs.named_transforms import levels_of, transforms_of
 from instaaug.methods import Augerino, AugerinoColor, NoAugmentation, RandomAugmentation
@@ -44,7 +44,7 @@ FACTS = DataFacts(
 def test_the_transforms_are_those_named_or_fit_the_data(
     data: str, transforms: str, names: list[str]
 ) -> None:
-    config = TrainConfig(data=data, transforms=transforms)
+    config = TrainSettings.from_mapping({"data": data, "transforms": transforms})
     assert [transform.name for transform in transforms_of(config)] == names
 
 
@@ -110,14 +110,14 @@ def test_facts_of_a_regression_count_its_numbers() -> None:
     [("none", NoAugmentation), ("random", RandomAugmentation), ("instaaug", InstaAug)],
 )
 def test_a_method_has_its_augmenter(method: Any, kind: type) -> None:
-    task = build_task(TrainConfig(method=method), FACTS)
+    task = build_task(TrainSettings.from_mapping({"method": method}), FACTS)
     assert isinstance(task, SupervisedTask)
     assert type(task.augmenter) is kind
 
 
 def test_a_regression_has_its_task() -> None:
     facts = DataFacts.from_dict({**json.loads(json.dumps(asdict(FACTS))), "classes": []})
-    task = build_task(TrainConfig(task="regression", loss="absolute"), facts)
+    task = build_task(TrainSettings.from_mapping({"task": "regression", "loss.regression": "absolute"}), facts)
     assert isinstance(task, RegressionTask)
     assert (task.n_targets, task.loss) == (2, "absolute")
 
@@ -135,14 +135,14 @@ def test_a_regression_has_its_task() -> None:
 def test_a_baseline_that_needs_the_input_gives_way_without_one(
     settings: dict[str, Any], baseline: str
 ) -> None:
-    task = build_task(TrainConfig(transforms="crop", **settings), FACTS)
+    task = build_task(TrainSettings.from_mapping({"transforms": "crop", **settings}), FACTS)
     assert isinstance(task.augmenter, InstaAug)
     assert task.augmenter.settings.baseline == baseline
 
 
 def weights(seed: int, method: str) -> Tensor:
     kind: Any = "contrastive" if method == "unmix" else "classification"
-    task = build_task(TrainConfig(seed=seed, method=method, task=kind), FACTS)  # type: ignore[arg-type]
+    task = build_task(TrainSettings.from_mapping({"seed": seed, "method": method, "task": kind}), FACTS)  # type: ignore[arg-type]
     return torch.cat([p.flatten() for p in task.parameters()])
 
 
@@ -162,7 +162,7 @@ def test_a_policy_that_reads_the_model_begins_with_another_head_for_another_seed
         heads = [
             torch.cat([p.flatten() for p in task.augmenter.parameters()])
             for seed in (0, 1)
-            for task in [build_task(TrainConfig(seed=seed, method=method), FACTS)]
+            for task in [build_task(TrainSettings.from_mapping({"seed": seed, "method": method}), FACTS)]
         ]
         assert not torch.equal(*heads)
 
@@ -179,12 +179,12 @@ def test_settings_that_a_method_does_not_have_are_refused(
     settings: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(ArgumentError, match=words):
-        build_task(TrainConfig(**settings), FACTS)
+        build_task(TrainSettings.from_mapping({**settings}), FACTS)
 
 
 def test_augerino_is_affine_or_of_colors() -> None:
     made = {
-        words: build_task(TrainConfig(method="augerino", transforms=words), FACTS).augmenter
+        words: build_task(TrainSettings.from_mapping({"method": "augerino", "transforms": words}), FACTS).augmenter
         for words in ("auto", "affine", "color", "brightness,contrast")
     }
     assert [type(aug) for aug in made.values()] == [Augerino] * 2 + [AugerinoColor] * 2

@@ -17,13 +17,13 @@ from typing_extensions import override
 
 from instaaug.errors import InstaAugWarning
 from instaaug.runs import training
-from instaaug.runs.config import TrainConfig
+from instaaug.runs.settings import TrainSettings
 from instaaug.networks.compiling import compile_training
 from tests.runs.conftest import few_sprites
 from tests.support.command_line import QUICK
 
 ROOT = Path(__file__).parents[2]
-SMALL = TrainConfig(epochs=2, batch_size=16, image_size=16, test_samples=2, accelerator="cpu")
+SMALL = TrainSettings.from_mapping({"trainer.max_epochs": 2, "data.batch_size": 16, "data.image_size": 16, "views.n_views": 2, "trainer.accelerator": "cpu"})
 FILES = ("model.safetensors", "aug.safetensors")
 
 
@@ -80,7 +80,7 @@ def compare_runs() -> None:
         quick = partial(compile_training, backend="eager")
         patch.setattr(training, "compile_training", quick)
         plain = training.train(SMALL, "plain")
-        config = replace(SMALL, compile=True)
+        config = SMALL.override({"trainer.compile": True})
         assert training.train(config, "compiled") == plain
         with pytest.raises(RuntimeError, match="The plug was pulled"):
             training.train(config, "halves", callbacks=[Stop()])
@@ -96,9 +96,9 @@ def test_a_run_that_cannot_be_compiled_says_so_and_goes_on(
 
     torch.compiler.reset()
     monkeypatch.setattr(training, "compile_training", partial(compile_training, backend=failing))
-    config = replace(SMALL, epochs=1)
+    config = SMALL.override({"trainer.max_epochs": 1})
     with pytest.warns(InstaAugWarning, match="The model could not be compiled and runs without"):
-        found = training.train(replace(config, compile=True), tmp_path / "compiled")
+        found = training.train(config.override({"trainer.compile": True}), tmp_path / "compiled")
     assert found == training.train(config, tmp_path / "plain")
 
 
@@ -115,7 +115,7 @@ def train_by_command() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         few_sprites(patch)
-        arguments = ("instaaug", "train", "sprites", "--compile", "--out", "run", *QUICK)
+        arguments = ("instaaug", "train", "sprites", "--trainer.compile", "--out", "run", *QUICK)
         patch.setattr(sys, "argv", list(arguments))
         with pytest.raises(SystemExit) as stop:
             main()

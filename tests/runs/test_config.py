@@ -17,9 +17,9 @@ from instaaug.data.labels import TaskKind
 from instaaug.data.splits import SplitBy
 from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.runs.augmenters import AUGMENTERS
-from instaaug.runs.config import (
+from instaaug.runs.settings import (
     PANELS,
-    TrainConfig,
+    TrainSettings,
     read_config,
     setting_help,
     setting_panel,
@@ -29,16 +29,8 @@ from instaaug.objectives import Baseline, Rule
 from instaaug.parameterizations import Conditioning
 from instaaug.tasks.optimization import OptimizerName, ScheduleName
 
-FIELDS = {item.name: item for item in fields(TrainConfig)}
-ODD = TrainConfig(
-    data="a folder: with, odd #signs/ünï",
-    lights=("1-4", "5-12,40"),
-    entropy=(3.0, 3.5),
-    image_size=64,
-    flip=True,
-    weight_decay=5e-4,
-    cache_dir="~",
-)
+FIELDS = {item.name: item for item in fields(TrainSettings)}
+ODD = TrainSettings.from_mapping({"data": "a folder: with, odd #signs/ünï", "data.options": ("1-4", "5-12,40"), "entropy.band": (3.0, 3.5), "data.image_size": 64, "data.flip": True, "optimizer.weight_decay": 5e-4, "data.cache_dir": "~"})
 
 
 @pytest.mark.parametrize("name", FIELDS)
@@ -53,11 +45,11 @@ def test_no_panel_is_empty() -> None:
     assert {setting_panel(item) for item in FIELDS.values()} == set(PANELS)
 
 
-@pytest.mark.parametrize("config", [TrainConfig(), ODD], ids=["defaults", "odd"])
-def test_settings_survive_yaml_and_json(config: TrainConfig) -> None:
+@pytest.mark.parametrize("config", [TrainSettings(), ODD], ids=["defaults", "odd"])
+def test_settings_survive_yaml_and_json(config: TrainSettings) -> None:
     through_yaml = yaml.safe_load(yaml.safe_dump(config.to_dict(), allow_unicode=True))
-    assert read_config(through_yaml) == config
-    assert read_config(json.loads(json.dumps(config.to_dict()))) == config
+    assert TrainSettings.from_mapping(through_yaml) == config
+    assert TrainSettings.from_mapping(json.loads(json.dumps(config.to_dict()))) == config
 
 
 @pytest.mark.parametrize(
@@ -73,7 +65,7 @@ def test_settings_survive_yaml_and_json(config: TrainConfig) -> None:
     ],
 )
 def test_a_value_takes_the_declared_type(name: str, given: Any, expected: Any) -> None:
-    value = getattr(read_config({name: given}), name)
+    value = getattr(TrainSettings.from_mapping({name: given}), name)
     assert value == expected
     assert type(value) is type(expected)
 
@@ -141,7 +133,7 @@ def test_a_value_takes_the_declared_type(name: str, given: Any, expected: Any) -
 )
 def test_a_value_that_cannot_work_is_refused(values: dict[str, Any], words: str) -> None:
     with pytest.raises(ArgumentError, match=words + r".* ?\(in my\.yaml\)$"):
-        read_config(values, source="my.yaml")
+        TrainSettings.from_mapping(values, source="my.yaml")
 
 
 @pytest.mark.parametrize(
@@ -156,7 +148,7 @@ def test_a_value_that_cannot_work_is_refused(values: dict[str, Any], words: str)
 )
 def test_an_unknown_name_is_refused_with_what_is_known(values: dict[Any, Any], words: str) -> None:
     with pytest.raises(UnknownNameError, match=words):
-        read_config(values, source="my.yaml")
+        TrainSettings.from_mapping(values, source="my.yaml")
 
 
 @pytest.mark.parametrize(
@@ -185,9 +177,9 @@ def test_the_choices_are_those_of_the_library(name: str, known: tuple[str, ...])
 
 def test_paths_become_absolute_where_there_is_something(tmp_path: Path) -> None:
     (tmp_path / "pets").mkdir()
-    found = TrainConfig(data="pets", root="missing").located()
+    found = TrainSettings.from_mapping({"data": "pets", "data.root": "missing"}).located()
     assert (found.data, found.root) == (str(tmp_path / "pets"), "missing")
-    assert TrainConfig(data="sprites").located() == TrainConfig(data="sprites")
+    assert TrainSettings.from_mapping({"data": "sprites"}).located() == TrainSettings.from_mapping({"data": "sprites"})
 
 
 @pytest.mark.parametrize("module", ["instaaug.cli.app", "instaaug.runs.config"])

@@ -11,7 +11,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from instaaug.errors import ArgumentError, UnknownNameError, WeightsFileError
-from instaaug.runs.config import TrainConfig
+from instaaug.runs.settings import TrainSettings
 from instaaug.runs.contrastive_options import read_contrast
 from instaaug.runs.inference import predict_files, score_run
 from instaaug.runs.run_directory import RunDirectory
@@ -21,11 +21,8 @@ from tests.runs.conftest import N_TEST, few_sprites
 from tests.runs.test_training import Stop, rows, same_weights
 from tests.support.picture_folders import noise, plain_folder
 
-SMALL = TrainConfig(
-    task="contrastive", epochs=2, batch_size=16, image_size=16, test_samples=3, accelerator="cpu",
-    width=0.25, contrast="hidden=8, n_projected=4",
-)  # fmt: skip
-CROPS = replace(SMALL, transforms="crop", grid="0.5x3,1x1")
+SMALL = TrainSettings.from_mapping({"task": "contrastive", "trainer.max_epochs": 2, "data.batch_size": 16, "data.image_size": 16, "views.n_views": 3, "trainer.accelerator": "cpu", "model.width": 0.25, "contrastive.hidden": 8, "contrastive.n_projected": 4})  # fmt: skip
+CROPS = SMALL.override({"transforms": "crop", "crop.grid": [[0.5, 3], [1.0, 1]]})
 SCORES = {"top1", "nll", "ece", "n", "knn", "probe_decay", "probe_validation"}
 METHODS: dict[str, dict[str, Any]] = {
     "none": {},
@@ -49,7 +46,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_trains_and_its_features_are_probed(method: Any, tmp_path: Path) -> None:
-    config = replace(SMALL, epochs=1, method=method, **METHODS[method])
+    config = SMALL.override({"trainer.max_epochs": 1, "method": method, **METHODS[method]})
     results = train(config, tmp_path / "run")
     averages = method not in ("none", "randaugment")
     learned = {"learned"} if method == "instaaug" else set()
@@ -132,7 +129,7 @@ def test_a_damaged_probe_is_named(whole: Path, tmp_path: Path) -> None:
 )
 def test_what_cannot_be_is_refused_at_the_door(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ArgumentError, match=words):
-        replace(SMALL, **settings)
+        SMALL.override({**settings})
 
 
 def test_options_of_contrastive_learning_are_read() -> None:
@@ -143,7 +140,7 @@ def test_options_of_contrastive_learning_are_read() -> None:
 
 
 def test_options_reach_the_task(tmp_path: Path) -> None:
-    config = replace(SMALL, epochs=1, contrast="temperature=0.07, hidden=5, n_projected=3, gray=1")
+    config = SMALL.override({"trainer.max_epochs": 1, "contrastive.temperature": 0.07, "contrastive.hidden": 5, "contrastive.n_projected": 3, "contrastive.gray": 1})
     train(config, tmp_path / "run")
     task = RunDirectory(tmp_path / "run").load_task()
     assert isinstance(task, ContrastiveTask)
@@ -154,10 +151,7 @@ def test_options_reach_the_task(tmp_path: Path) -> None:
 
 
 def test_the_rate_drops_in_steps(tmp_path: Path) -> None:
-    config = replace(
-        SMALL, epochs=10, method="none", schedule="steps", drops="0.5,0.8", drop_factor=0.1,
-        learning_rate=1e-3, warmup_steps=3,
-    )  # fmt: skip
+    config = SMALL.override({"trainer.max_epochs": 10, "method": "none", "optimizer.schedule": "steps", "optimizer.drops": [0.5, 0.8], "optimizer.drop_factor": 0.1, "optimizer.learning_rate": 1e-3, "optimizer.warmup_steps": 3})  # fmt: skip
     train(config, tmp_path / "run")
     rates = [float(row["learning_rate"]) for row in rows(tmp_path / "run")]
     assert rates[0] == pytest.approx(1e-3)

@@ -14,7 +14,7 @@ from tests.support.picture_folders import gray_levels
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 300  # seconds; a deadlock shall fail, not hang
-TWO = ("--accelerator", "cpu", "--devices", "2", "--strategy", "ddp")
+TWO = ("--trainer.accelerator", "cpu", "--trainer.devices", "2", "--trainer.strategy", "ddp")
 
 
 def instaaug(folder: Path, *arguments: str) -> str:
@@ -54,7 +54,7 @@ def read(file: Path) -> Any:
 @pytest.mark.slow  # starts Python twice
 def test_two_processes_agree_in_every_step_and_write_one_result(tmp_path: Path) -> None:
     gray_levels(tmp_path / "a.npz", n=62)  # 45 to train on: two steps of 2 × 8, and 13 are left
-    settings = ("--epochs", "2", "--batch-size", "8", "--transforms", "crop", "--log-every", "1")
+    settings = ("--trainer.max_epochs", "2", "--data.batch_size", "8", "--transforms", "crop", "--trainer.log_every_n_steps", "1")
     output = instaaug(tmp_path, "train", "a.npz", *settings, *TWO)
 
     first, second = (read(tmp_path / f"{rank}.json") for rank in range(2))
@@ -79,15 +79,15 @@ def test_two_processes_learn_as_well_as_one(tmp_path: Path) -> None:
     settings = (
         "train",
         "sprites",
-        "--epochs",
+        "--trainer.max_epochs",
         "3",
-        "--image-size",
+        "--data.image_size",
         "16",
-        "--learning-rate",
+        "--optimizer.learning_rate",
         "5e-3",
     )
-    instaaug(tmp_path, *settings, "--batch-size", "50", "--out", "one")
-    instaaug(tmp_path, *settings, "--batch-size", "25", "--out", "two", *TWO)
+    instaaug(tmp_path, *settings, "--data.batch_size", "50", "--out", "one")
+    instaaug(tmp_path, *settings, "--data.batch_size", "25", "--out", "two", *TWO)
     one, two = (read(tmp_path / run / "results.json") for run in ("one", "two"))
     assert one["split_hash"] == two["split_hash"]
     assert one["steps"] == two["steps"] == 3 * 36
@@ -99,7 +99,7 @@ def test_two_processes_learn_as_well_as_one(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_two_processes_learn_without_labels(tmp_path: Path) -> None:
     gray_levels(tmp_path / "a.npz", n=62)  # the last step of an epoch has 7 images and 6
-    settings = ("--epochs", "2", "--batch-size", "8", "--transforms", "crop", "--log-every", "1")
+    settings = ("--trainer.max_epochs", "2", "--data.batch_size", "8", "--transforms", "crop", "--trainer.log_every_n_steps", "1")
     contrast = ("--task", "contrastive", "--contrast", "hidden=16")
     instaaug(tmp_path, "train", "a.npz", *settings, *contrast, *TWO)
     first, second = (read(tmp_path / f"{rank}.json") for rank in range(2))

@@ -10,7 +10,7 @@ import torch
 
 from instaaug.data import LabeledImages
 from instaaug.errors import ArgumentError, DataError
-from instaaug.runs.frozen_config import FrozenConfig
+from instaaug.runs.settings import TtaSettings
 from instaaug.runs.frozen_data import (
     chosen_sizes,
     class_order,
@@ -27,8 +27,8 @@ UNKNOWN = find_model("tests.support.spots:spotter")
 SMALL = replace(UNKNOWN, size=20)
 
 
-def settings(data: str | Path = "photos", **others: Any) -> FrozenConfig:
-    return FrozenConfig(model="tests.support.spots:spotter", data=str(data), **others)
+def settings(data: str | Path = "photos", **others: Any) -> TtaSettings:
+    return TtaSettings.from_mapping({"model": "tests.support.spots:spotter", "data": str(data), **others})
 
 
 def labeled(n: int, seed: int = 0) -> LabeledImages:

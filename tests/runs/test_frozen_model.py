@@ -10,15 +10,15 @@ import torch
 from torch import nn
 
 from instaaug.errors import ArgumentError
-from instaaug.runs.frozen_config import FrozenConfig
+from instaaug.runs.settings import TtaSettings
 from instaaug.runs.frozen_model import FrozenModel, build_model, channels_of, find_model
 from tests.support.spots import COLORS, Spotter
 
 SPOTS = "tests.support.spots"
 
 
-def settings(function: str = "spotter", **others: Any) -> FrozenConfig:
-    return FrozenConfig(model=f"{SPOTS}:{function}", data="spots", **others)
+def settings(function: str = "spotter", **others: Any) -> TtaSettings:
+    return TtaSettings.from_mapping({"model": f"{SPOTS}:{function}", "data": "spots", **others})
 
 
 def built(function: str = "spotter", num_classes: int = 3, **others: Any) -> FrozenModel:
@@ -99,8 +99,8 @@ def test_a_model_of_timm_knows_its_size_and_normalization(
     assert asked == [("tiny", {"pretrained": True})]
     assert (source.size, source.channels) == (240, 3)
     assert (source.mean, source.std) == ((0.1, 0.2, 0.3), (1.0, 2.0, 3.0))
-    plain = build_model(source, FrozenConfig(model="timm:tiny", data="d"), 3)
-    typed = build_model(source, FrozenConfig(model="timm:tiny", data="d", mean="0", std="1"), 3)
+    plain = build_model(source, TtaSettings.from_mapping({"model": "timm:tiny", "data": "d"}), 3)
+    typed = build_model(source, TtaSettings.from_mapping({"model": "timm:tiny", "data": "d", "model.mean": [0.0], "model.std": [1.0]}), 3)
     assert (plain.mean, typed.mean) == ((0.1, 0.2, 0.3), (0.0, 0.0, 0.0))
 
 
@@ -148,13 +148,13 @@ def test_an_output_is_picked_by_key_or_number(function: str, output: str) -> Non
 @pytest.mark.parametrize(
     ("function", "output", "words"),
     [
-        ("as_dict", None, "must return logits: got a dict with scores, loss; .* --output KEY"),
-        ("as_pair", None, "must return logits: got a tuple of 2; choose one by --output NUMBER"),
+        ("as_dict", None, "must return logits: got a dict with scores, loss; .* --model.output KEY"),
+        ("as_pair", None, "must return logits: got a tuple of 2; choose one by --model.output NUMBER"),
         ("as_dict", "logits", "`output` must be found .* got 'logits', but a dict with scores"),
         ("as_pair", "7", "got '7', but a tuple of 2"),
         ("as_pair", "first", "got 'first', but a tuple of 2"),
-        ("spotter", "logits", "got 'logits', but it returns a tensor; leave --output out"),
-        ("four_outputs", None, "has 4 outputs, but there are 3 classes: blue, .* --classes"),
+        ("spotter", "logits", "got 'logits', but it returns a tensor; leave --model.output out"),
+        ("four_outputs", None, "has 4 outputs, but there are 3 classes: blue, .* --model.classes"),
     ],
 )
 def test_an_output_that_does_not_fit_is_explained(
@@ -166,7 +166,7 @@ def test_an_output_that_does_not_fit_is_explained(
 
 def test_an_image_that_the_model_cannot_take_is_explained() -> None:
     built("of_pixels").check_outputs(16, COLORS)
-    with pytest.raises(ArgumentError, match=r"cannot take an image of 3 × 20 × 20: .* --size"):
+    with pytest.raises(ArgumentError, match=r"cannot take an image of 3 × 20 × 20: .* --model.image_size"):
         built("of_pixels").check_outputs(20, COLORS)
 
 

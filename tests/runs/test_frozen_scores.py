@@ -8,7 +8,7 @@ import torch
 from instaaug.augmentation import InstaAug
 from instaaug.data import LabeledImages
 from instaaug.runs.frozen_baselines import BASELINES, baselines_named
-from instaaug.runs.frozen_config import FrozenConfig
+from instaaug.runs.settings import TtaSettings
 from instaaug.runs.frozen_data import load_images
 from instaaug.runs.frozen_learning import fit_views, honest_temperatures
 from instaaug.runs.frozen_model import build_model, find_model
@@ -26,13 +26,13 @@ COUNTS = (1, 2, 4, 7)
 def images(tmp_path_factory: pytest.TempPathFactory) -> LabeledImages:
     folder = spot_folder(tmp_path_factory.mktemp("scores") / "spots", 20)
     cache = str(folder.parent / "cache")
-    config = FrozenConfig(model="tests.support.spots:spotter", data=str(folder), cache_dir=cache)
+    config = TtaSettings.from_mapping({"model": "tests.support.spots:spotter", "data": str(folder), "data.cache_dir": cache})
     return load_images(config, find_model(config.model), side=32, channels=3)
 
 
 def fitted_to(images: LabeledImages, **settings: str | int) -> FittedViews:
     settings = {"crops": "1:1,0.5:2", "samples": "2,4", "steps": 30, **settings}
-    config = FrozenConfig(model="tests.support.spots:spotter", data="spots", **settings)  # type: ignore[arg-type]
+    config = TtaSettings.from_mapping({"model": "tests.support.spots:spotter", "data": "spots", **settings})  # type: ignore[arg-type]
     source = find_model(config.model)
     model = build_model(source, config, 3)
     aug = fit_views(config, model, images, size=16)

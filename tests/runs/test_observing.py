@@ -9,20 +9,18 @@ from torch.nn import functional as F
 
 from instaaug.augmentation import InstaAug
 from instaaug.errors import ArgumentError
-from instaaug.runs.config import TrainConfig
+from instaaug.runs.settings import TrainSettings
 from instaaug.runs.observing import look_at, observed_images
 from instaaug.runs.shared_inputs import shared_inputs
 from instaaug.runs.subjects import Subject, find_subject
 from instaaug.runs.training import train
 
-CONFIG = TrainConfig(
-    data="sprites", epochs=1, batch_size=16, image_size=16, accelerator="cpu", test_samples=2
-)
+CONFIG = TrainSettings.from_mapping({"data": "sprites", "trainer.max_epochs": 1, "data.batch_size": 16, "data.image_size": 16, "trainer.accelerator": "cpu", "views.n_views": 2})
 VIEWS = 5
 
 
 def trained(folder: Path, **settings: object) -> Subject:
-    train(replace(CONFIG, **settings), folder)  # type: ignore[arg-type]
+    train(CONFIG.override({**settings}), folder)  # type: ignore[arg-type]
     return find_subject(folder)
 
 

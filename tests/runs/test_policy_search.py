@@ -19,7 +19,7 @@ from instaaug.augmentation.held_out import HeldOutBatch
 from instaaug.data import DataSplits, LabeledImages
 from instaaug.errors import ArgumentError, DataError
 from instaaug.runs import policy_search
-from instaaug.runs.config import TrainConfig
+from instaaug.runs.settings import TrainSettings
 from instaaug.runs.data_facts import DataFacts
 from instaaug.runs.policy_search import FILE, find_policy, prepared_policy
 from instaaug.methods import NoAugmentation
@@ -29,13 +29,7 @@ from instaaug.methods.fast_auto_augment import density_match
 from instaaug.tasks import AugmentedTask, BatchLoader, Interrupted
 from tests.support.tiny_training import dropout_classifier, labeled_halves
 
-CONFIG = TrainConfig(
-    model=f"tests.support.tiny_training:{dropout_classifier.__name__}",
-    epochs=3,
-    batch_size=16,
-    learning_rate=0.03,
-    accelerator="cpu",
-)
+CONFIG = TrainSettings.from_mapping({"model": f"tests.support.tiny_training:{dropout_classifier.__name__}", "trainer.max_epochs": 3, "data.batch_size": 16, "optimizer.learning_rate": 0.03, "trainer.accelerator": "cpu"})
 SETTINGS = {"n_folds": 2, "n_trials": 2, "n_images": 10}
 Policy = tuple[SubPolicy, ...]
 
@@ -55,7 +49,7 @@ def facts() -> DataFacts:
     return DataFacts.of(SPLITS)
 
 
-def found(config: TrainConfig = CONFIG, **settings: Any) -> Policy:
+def found(config: TrainSettings = CONFIG, **settings: Any) -> Policy:
     folder, on_trial = settings.pop("folder", None), settings.pop("on_trial", None)
     aug = FastAutoAugment(**{**SETTINGS, **settings})
     return find_policy(config, SPLITS, facts(), aug, folder=folder, on_trial=on_trial)
@@ -155,9 +149,7 @@ def test_models_are_trained_as_long_as_asked(
     searches: Searches,
     trained: list[tuple[AugmentedTask, LabeledImages]],
 ) -> None:
-    run = replace(
-        CONFIG, n_samples=2, pretrain_epochs=1, method="fast_autoaugment", options="n_folds=1"
-    )
+    run = CONFIG.override({"n_samples": 2, "pretrain_epochs": 1, "method": "fast_autoaugment", "method.n_folds": 1})
     found(run, n_folds=1, fold_epochs=fold_epochs)
     ((task, images),) = trained
     n_batches = -(-len(images) // CONFIG.batch_size)
@@ -170,7 +162,7 @@ def test_the_seed_decides_and_no_file_and_no_random_state_is_touched(tmp_path: P
     first = found()
     torch.rand(3)
     assert found() == first
-    assert found(replace(CONFIG, seed=1)) != first
+    assert found(CONFIG.override({"seed": 1})) != first
     assert list(tmp_path.iterdir()) == []
     torch.set_rng_state(state)
     found()
@@ -253,7 +245,7 @@ def test_what_another_search_left_is_not_taken_for_this_one(
         with pytest.raises(DataError, match=r"from a search with other settings: .*Delete it"):
             found(folder=tmp_path, **other)
     with pytest.raises(DataError, match="from a search with other settings"):
-        found(replace(CONFIG, seed=5), folder=tmp_path)
+        found(CONFIG.override({"seed": 5}), folder=tmp_path)
     (tmp_path / FILE).write_text("{")
     with pytest.raises(DataError, match="cannot be read as a search for a policy"):
         found(folder=tmp_path)

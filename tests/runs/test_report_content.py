@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from instaaug.errors import ArgumentError, NonFiniteError
-from instaaug.runs.config import TrainConfig
+from instaaug.runs.settings import TrainSettings
 from instaaug.runs.observing import look_at
 from instaaug.runs.report_column import Column
 from instaaug.runs.report_content import MOST_BYTES, page_content
@@ -20,13 +20,11 @@ from instaaug.report.records.run_record import read_record
 from instaaug.stats import mcnemar_p_value
 from tests.support.picture_folders import plain_folder
 
-CONFIG = TrainConfig(
-    data="sprites", epochs=1, batch_size=16, image_size=16, accelerator="cpu", test_samples=3
-)
+CONFIG = TrainSettings.from_mapping({"data": "sprites", "trainer.max_epochs": 1, "data.batch_size": 16, "data.image_size": 16, "trainer.accelerator": "cpu", "views.n_views": 3})
 
 
 def trained(folder: Path, **settings: Any) -> Subject:
-    train(replace(CONFIG, **settings), folder)
+    train(CONFIG.override({**settings}), folder)
     return find_subject(folder)
 
 

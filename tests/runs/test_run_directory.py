@@ -18,16 +18,14 @@ from torch import Tensor
 from typing_extensions import override
 
 from instaaug.errors import ArgumentError, DataError, InstaAugError, WeightsFileError
-from instaaug.runs.config import TrainConfig
+from instaaug.runs.settings import TrainSettings
 from instaaug.runs.data_facts import DataFacts
 from instaaug.runs.run_directory import RunDirectory, read_yaml
 from instaaug.runs.training import resume, train
 from instaaug.tasks import AugmentedTask, make_predictor
 from tests.runs.conftest import few_sprites
 
-CONFIG = TrainConfig(
-    epochs=1, batch_size=16, image_size=16, test_samples=2, transforms="crop", accelerator="cpu"
-)
+CONFIG = TrainSettings.from_mapping({"trainer.max_epochs": 1, "data.batch_size": 16, "data.image_size": 16, "views.n_views": 2, "transforms": "crop", "trainer.accelerator": "cpu"})
 FACTS = DataFacts(16, 3, ("a", "b"), 2, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2), "0123456789abcdef")
 
 
@@ -53,7 +51,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     out, catch = tmp_path_factory.mktemp("runs") / "a run", Catch()
     with pytest.MonkeyPatch.context() as patch:
         few_sprites(patch)
-        patch.setattr("sys.argv", ["/secret/bin/instaaug", "train", "--epochs", "1"])
+        patch.setattr("sys.argv", ["/secret/bin/instaaug", "train", "--trainer.max_epochs", "1"])
         results = train(CONFIG, out, callbacks=[catch])
     return Finished(RunDirectory(out), catch.task, results)
 
@@ -96,7 +94,7 @@ def test_the_files_say_what_was_returned(finished: Finished) -> None:
 
 def test_the_environment_knows_versions_and_the_command_but_no_place(finished: Finished) -> None:
     environment = json.loads((finished.run.path / "environment.json").read_text())
-    assert environment["command"] == "instaaug train --epochs 1"
+    assert environment["command"] == "instaaug train --trainer.max_epochs 1"
     assert environment["torch"] == torch.__version__
     text = json.dumps(environment)
     assert "/" not in text
@@ -119,7 +117,7 @@ def test_a_loaded_task_gives_the_outputs_of_the_trained_one(
 def test_a_folder_that_holds_a_run_is_refused_and_left_as_it_is(run: RunDirectory) -> None:
     before = run.config_file.read_bytes()
     with pytest.raises(ArgumentError, match=r"'.*copy' holds a run\. Go on with it by `instaaug"):
-        train(replace(CONFIG, seed=1), run.path)
+        train(CONFIG.override({"seed": 1}), run.path)
     assert run.config_file.read_bytes() == before
     assert run.model_file.is_file()
 
@@ -139,14 +137,14 @@ def test_a_run_that_cannot_begin_does_not_take_the_folder(
     tmp_path: Path, changes: dict[str, Any], words: str
 ) -> None:
     with pytest.raises((InstaAugError, FileNotFoundError), match=words):
-        train(replace(CONFIG, **changes), tmp_path / "new")
+        train(CONFIG.override({**changes}), tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 
 def test_what_was_in_the_folder_before_stays(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(InstaAugError, match="no model called"):
-        train(replace(CONFIG, model="resnet"), tmp_path)
+        train(CONFIG.override({"model": "resnet"}), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
@@ -225,7 +223,7 @@ def test_settings_that_cannot_be_read_are_refused(
 def test_an_empty_file_means_the_defaults(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("# nothing yet\n")
     assert read_yaml(tmp_path / "config.yaml") == {}
-    assert RunDirectory(tmp_path).read_config() == TrainConfig()
+    assert RunDirectory(tmp_path).read_config() == TrainSettings()
 
 
 @pytest.mark.parametrize(

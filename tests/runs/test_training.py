@@ -14,14 +14,14 @@ from typing_extensions import override
 
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.runs.build import build_task
-from instaaug.runs.config import TrainConfig
+from instaaug.runs.settings import TrainSettings
 from instaaug.runs.inference import score_run
 from instaaug.runs.run_directory import RunDirectory
 from instaaug.runs.training import load_splits, resume, train
 from tests.runs.conftest import N_TEST, N_TRAIN, few_sprites
 from tests.support.picture_folders import gray_levels
 
-SMALL = TrainConfig(epochs=2, batch_size=16, image_size=16, test_samples=2, accelerator="cpu")
+SMALL = TrainSettings.from_mapping({"trainer.max_epochs": 2, "data.batch_size": 16, "data.image_size": 16, "views.n_views": 2, "trainer.accelerator": "cpu"})
 SCORES = {"top1", "nll", "ece", "n"}
 
 
@@ -41,7 +41,7 @@ def rows(run: Path) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("method", ["none", "random", "instaaug"])
 def test_every_method_trains_and_returns_its_results(method: Any, tmp_path: Path) -> None:
-    results = train(replace(SMALL, method=method), tmp_path / "run")
+    results = train(SMALL.override({"method": method}), tmp_path / "run")
     assert set(results) == {
         *("data", "method", "seed", "n_train", "n_test", "skipped", "split_hash", "steps", "test"),
     }
@@ -67,7 +67,7 @@ def test_augmented_scores_and_learned_numbers_say_what_they_are(tmp_path: Path) 
 
 def test_one_seed_is_bit_identical_and_another_is_not(tmp_path: Path) -> None:
     first, second, other = (
-        train(replace(SMALL, seed=seed), tmp_path / name)
+        train(SMALL.override({"seed": seed}), tmp_path / name)
         for name, seed in (("first", 0), ("second", 0), ("other", 1))
     )
     assert first == second
@@ -82,9 +82,9 @@ def test_one_seed_is_bit_identical_and_another_is_not(tmp_path: Path) -> None:
 
 def test_the_random_state_outside_does_not_matter(tmp_path: Path) -> None:
     torch.manual_seed(1)
-    first = train(replace(SMALL, epochs=1), tmp_path / "first")
+    first = train(SMALL.override({"trainer.max_epochs": 1}), tmp_path / "first")
     torch.manual_seed(2)
-    assert train(replace(SMALL, epochs=1), tmp_path / "second") == first
+    assert train(SMALL.override({"trainer.max_epochs": 1}), tmp_path / "second") == first
 
 
 class Stop(Callback):
@@ -109,7 +109,7 @@ WITH_STATE: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("method", WITH_STATE)
 def test_an_interrupted_run_ends_as_if_it_had_not_been(method: Any, tmp_path: Path) -> None:
-    config = replace(SMALL, method=method, **WITH_STATE[method])
+    config = SMALL.override({"method": method, **WITH_STATE[method]})
     whole = train(config, tmp_path / "whole")
     with pytest.raises(RuntimeError, match="The plug was pulled"):
         train(config, tmp_path / "halves", callbacks=[Stop()])
@@ -120,7 +120,7 @@ def test_an_interrupted_run_ends_as_if_it_had_not_been(method: Any, tmp_path: Pa
 
 
 def test_a_run_without_a_checkpoint_starts_again(tmp_path: Path) -> None:
-    config = replace(SMALL, epochs=1)
+    config = SMALL.override({"trainer.max_epochs": 1})
     whole = train(config, tmp_path / "whole")
     RunDirectory(tmp_path / "empty").start(config)
     assert resume(tmp_path / "empty") == whole
@@ -135,15 +135,13 @@ def test_a_regression_on_the_angle_of_a_sprite(tmp_path: Path) -> None:
 
 
 def test_without_validation_every_image_trains(tmp_path: Path) -> None:
-    config = replace(SMALL, epochs=1, validation_fraction=0.0)
+    config = SMALL.override({"trainer.max_epochs": 1, "data.validation_fraction": 0.0})
     assert train(config, tmp_path / "run")["n_train"] == N_TRAIN
     assert not any(name.startswith("validation") for name in rows(tmp_path / "run")[0])
 
 
 def test_a_plateau_lowers_the_learning_rate_when_nothing_improves(tmp_path: Path) -> None:
-    config = replace(
-        SMALL, epochs=13, method="none", optimizer="sgd", learning_rate=1e-12, schedule="plateau"
-    )
+    config = SMALL.override({"trainer.max_epochs": 13, "method": "none", "optimizer": "sgd", "optimizer.learning_rate": 1e-12, "optimizer.schedule": "plateau"})
     train(config, tmp_path / "run")
     rates = [float(row["learning_rate"]) for row in rows(tmp_path / "run")]
     assert rates[:11] == [1e-12] * 11  # the first epoch, and ten without improvement
@@ -167,7 +165,7 @@ def test_a_plateau_lowers_the_learning_rate_when_nothing_improves(tmp_path: Path
 def test_settings_go_all_the_way_through(
     settings: dict[str, Any], factors: set[str] | None, tmp_path: Path
 ) -> None:
-    results = train(replace(SMALL, epochs=1, **settings), tmp_path / "run")
+    results = train(SMALL.override({"trainer.max_epochs": 1, **settings}), tmp_path / "run")
     assert set(results["test"].get("learned", ())) == (factors or set())
     again = score_run(tmp_path / "run")
     assert again == results["test"]
@@ -175,7 +173,7 @@ def test_settings_go_all_the_way_through(
 
 def test_epochs_without_augmentation_leave_the_augmenter_as_it_was(tmp_path: Path) -> None:
     rested, awake = (
-        replace(SMALL, epochs=1, phi_rest_epochs=n, phi_schedule="plateau") for n in (1, 0)
+        SMALL.override({"trainer.max_epochs": 1, "phi.rest_epochs": n, "phi.schedule": "plateau"}) for n in (1, 0)
     )
     train(rested, tmp_path / "rested")
     train(awake, tmp_path / "awake")
@@ -189,7 +187,7 @@ def test_epochs_without_augmentation_leave_the_augmenter_as_it_was(tmp_path: Pat
 
 
 def test_images_must_be_held_out_for_the_result(tmp_path: Path) -> None:
-    config = replace(SMALL, data=str(gray_levels(tmp_path / "a.npz")), test_fraction=0.0)
+    config = SMALL.override({"data": str(gray_levels(tmp_path / "a.npz")), "data.test_fraction": 0.0})
     with pytest.raises(ArgumentError, match=r"`test_fraction` must be above 0 .*: got 0\.0\."):
         train(config, tmp_path / "run")
 
@@ -199,7 +197,7 @@ def test_a_model_with_other_outputs_is_refused_in_the_first_step(tmp_path: Path)
         "from instaaug.networks import SmallCNN\ndef make(n):\n    return SmallCNN(7)\n"
     )
     with pytest.raises(ShapeError, match=r"\(16, 4\) for 16 images of 4 classes: got \(16, 7\)"):
-        train(replace(SMALL, model="seven_outputs:make"), tmp_path / "run")
+        train(SMALL.override({"model": "seven_outputs:make"}), tmp_path / "run")
 
 
 # Scores of a finished run
@@ -210,7 +208,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("scored") / "run"
     with pytest.MonkeyPatch.context() as patch:
         few_sprites(patch)
-        train(replace(SMALL, epochs=1), out)
+        train(SMALL.override({"trainer.max_epochs": 1}), out)
     return out
 
 
@@ -249,15 +247,15 @@ def test_scores_on_images_that_were_added_since_are_refused(
 
 
 def test_a_method_that_searches_keeps_images_from_the_model(tmp_path: Path) -> None:
-    config = replace(SMALL, epochs=1, validation_fraction=0.0)
+    config = SMALL.override({"trainer.max_epochs": 1, "data.validation_fraction": 0.0})
     whole = train(config, tmp_path / "whole")
-    results = train(replace(config, method="adaaug", search_fraction=0.25), tmp_path / "run")
+    results = train(config.override({"method": "adaaug", "data.held_out_fraction": 0.25}), tmp_path / "run")
     assert results["n_train"] == round(0.75 * N_TRAIN)
     assert results["split_hash"] == whole["split_hash"]  # the same images all the same
 
 
 def test_a_share_of_the_training_images_will_do_for_a_trial() -> None:
-    whole, half = load_splits(SMALL), load_splits(replace(SMALL, train_fraction=0.5))
+    whole, half = load_splits(SMALL), load_splits(SMALL.override({"data.train_fraction": 0.5}))
     assert len(half.train) == pytest.approx(len(whole.train) / 2, abs=1)
     assert len(half.test) == len(whole.test)
     assert half.hash != whole.hash
@@ -266,4 +264,4 @@ def test_a_share_of_the_training_images_will_do_for_a_trial() -> None:
 def test_splits_are_those_of_the_settings() -> None:
     first, again = load_splits(SMALL), load_splits(SMALL)
     assert first.hash == again.hash
-    assert load_splits(replace(SMALL, validation_fraction=0.5)).hash != first.hash
+    assert load_splits(SMALL.override({"data.validation_fraction": 0.5})).hash != first.hash

@@ -8,8 +8,17 @@ import pytest
 __all__ = ["QUICK", "CommandLine", "Outcome"]
 
 QUICK = (
-    *("--epochs", "1", "--batch-size", "8", "--image-size", "16", "--test-samples", "2"),
-    *("--accelerator", "cpu"),
+    *(
+        "--trainer.max_epochs",
+        "1",
+        "--data.batch_size",
+        "8",
+        "--data.image_size",
+        "16",
+        "--views.n_views",
+        "2",
+    ),
+    *("--trainer.accelerator", "cpu"),
 )
 
 

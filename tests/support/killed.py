@@ -11,9 +11,8 @@ from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import Callback
 from typing_extensions import override
 
-from instaaug.runs.config import TrainConfig
-from instaaug.runs.frozen_config import FrozenConfig
 from instaaug.runs.frozen_fit import fit_frozen
+from instaaug.runs.settings import TrainSettings, TtaSettings
 from instaaug.runs.training import train
 from instaaug.tasks import WholeCheckpointIO
 
@@ -73,7 +72,7 @@ def save_and_die(path: str, value: float) -> None:
 
 def train_and_die(settings: dict[str, Any], out: str, hook: str, n_steps: int) -> None:
     """Train and be killed there."""
-    train(TrainConfig(**settings), out, callbacks=[At(hook, n_steps, die)])
+    train(TrainSettings.from_mapping({**settings}), out, callbacks=[At(hook, n_steps, die)])
 
 
 def fit_and_die(settings: dict[str, Any], out: str, n_images: int) -> None:
@@ -83,4 +82,4 @@ def fit_and_die(settings: dict[str, Any], out: str, n_images: int) -> None:
         if done >= n_images:
             die()
 
-    fit_frozen(FrozenConfig(**settings), out, on_table=on_table)
+    fit_frozen(TtaSettings.from_mapping({**settings}), out, on_table=on_table)

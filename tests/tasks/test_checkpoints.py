@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from instaaug.errors import DiskError
 from instaaug.runs import training
-from instaaug.runs.config import TrainConfig
+from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import train
 from instaaug.tasks import BatchLoader, Checkpoints, Interrupted, WholeCheckpointIO
 from tests.support.forked import exit_codes
@@ -83,7 +83,7 @@ def uninterrupted(
     made = {}
     for name, settings in settings_of.items():
         out = tmp_path_factory.mktemp("reference") / name
-        train(TrainConfig(**settings), out)
+        train(TrainSettings.from_mapping({**settings}), out)
         made[name] = products(out)
     return made
 
@@ -160,7 +160,9 @@ def test_an_interrupted_run_is_resumed_as_if_nothing_had_happened(
     epoch = (n_steps - 1) // N_PER_EPOCH + 1
     stop = At("batch end", n_steps, raises_signal(signal.SIGINT))
     with pytest.raises(Interrupted, match=rf"Stopped by SIGINT in epoch {epoch} of 3; everything"):
-        train(TrainConfig(**settings_of[recipe]), tmp_path / "run", callbacks=[stop])
+        train(
+            TrainSettings.from_mapping({**settings_of[recipe]}), tmp_path / "run", callbacks=[stop]
+        )
     progress = torch.load(tmp_path / "run" / "last.ckpt", weights_only=True)["progress"]
     accumulate = RECIPES[recipe].get("accumulate", 1)
     assert progress["n_steps"] == -(-n_steps // accumulate) * accumulate
@@ -177,7 +179,11 @@ def test_a_run_interrupted_twice_is_resumed_twice(
         At("batch end", n, raises_signal(signal.SIGTERM)) for n in (2, N_PER_EPOCH + 4)
     )
     with pytest.raises(Interrupted, match="Stopped by SIGTERM in epoch 1 of 3"):
-        train(TrainConfig(**settings_of["dropout"]), tmp_path / "run", callbacks=[first])
+        train(
+            TrainSettings.from_mapping({**settings_of["dropout"]}),
+            tmp_path / "run",
+            callbacks=[first],
+        )
     with pytest.raises(Interrupted, match="Stopped by SIGTERM in epoch 2 of 3"):
         resume(tmp_path / "run", callbacks=[second])
     resume(tmp_path / "run")
@@ -276,7 +282,7 @@ def test_what_a_kill_left_behind_is_not_taken_for_a_checkpoint(
     out = tmp_path / "run"
     stop = At("batch end", 2, raises_signal(signal.SIGINT))
     with pytest.raises(Interrupted, match="in epoch 1"):
-        train(TrainConfig(**settings_of["dropout"]), out, callbacks=[stop])
+        train(TrainSettings.from_mapping({**settings_of["dropout"]}), out, callbacks=[stop])
     content = (out / "last.ckpt").read_bytes()
     (out / "last.ckpt").unlink()
     (out / ".last.ckpt.0123abcd.part").write_bytes(content[: len(content) // 2])

@@ -7,12 +7,19 @@ from typing import Any
 import pytest
 
 from instaaug.errors import ArgumentError, DataError, DiskError, InstaAugError, NonFiniteError
-from instaaug.runs.config import TrainConfig
+from instaaug.runs.settings import TrainSettings
 from instaaug.tune.search import tune
 from instaaug.tune.trial import Report
 
-CONFIG = TrainConfig(
-    epochs=4, image_size=16, transforms="crop", phi_width=0.25, width=0.25, accelerator="cpu"
+CONFIG = TrainSettings.from_mapping(
+    {
+        "trainer.max_epochs": 4,
+        "data.image_size": 16,
+        "transforms": "crop",
+        "phi.width": 0.25,
+        "model.width": 0.25,
+        "trainer.accelerator": "cpu",
+    }
 )
 
 
@@ -33,7 +40,7 @@ def half_right(*_: object) -> list[float]:
 def test_a_trial_that_fails_for_another_reason_is_noted_with_it(
     error: Exception, words: str, tmp_path: Path
 ) -> None:
-    def second_fails(config: TrainConfig, folder: Path, report: Report) -> list[float]:
+    def second_fails(config: TrainSettings, folder: Path, report: Report) -> list[float]:
         if folder.name == "001":
             raise error
         return [1.0, 0.0]
@@ -49,7 +56,7 @@ def test_a_trial_that_fails_for_another_reason_is_noted_with_it(
 def test_files_at_fault_end_the_search_and_no_trial_has_failed(
     error: Exception, tmp_path: Path
 ) -> None:
-    def second_fails(config: TrainConfig, folder: Path, report: Report) -> list[float]:
+    def second_fails(config: TrainSettings, folder: Path, report: Report) -> list[float]:
         if folder.name == "001":
             raise error
         return [1.0, 0.0]

@@ -11,22 +11,29 @@ import pytest
 
 from instaaug.errors import ArgumentError, NonFiniteError
 from instaaug.methods.fast_auto_augment import MissingOptunaError
-from instaaug.runs.config import TrainConfig, read_config
 from instaaug.runs.run_directory import read_yaml
+from instaaug.runs.settings import TrainSettings
 from instaaug.tune.folder import TuningFolder
 from instaaug.tune.search import Tuned, tune
 from instaaug.tune.trial import Report, rungs_of
 from instaaug.tune.trial_record import TrialRecord
 from tests.runs.conftest import few_sprites
 
-CONFIG = TrainConfig(
-    epochs=16, image_size=16, transforms="crop", phi_width=0.25, width=0.25, accelerator="cpu"
+CONFIG = TrainSettings.from_mapping(
+    {
+        "trainer.max_epochs": 16,
+        "data.image_size": 16,
+        "transforms": "crop",
+        "phi.width": 0.25,
+        "model.width": 0.25,
+        "trainer.accelerator": "cpu",
+    }
 )
 N_IMAGES = 400
 CENTER, RATE = 0.13, 1e-4  # the planted optimum; the default is 0.077 and 1e-3
 
 
-def quality(config: TrainConfig) -> float:
+def quality(config: TrainSettings) -> float:
     """Highest, 0.9, at the planted optimum."""
     low, high = config.diversity if isinstance(config.diversity, tuple) else (0.06, 0.10)
     off_center = log(low * high) / 2 - log(CENTER)
@@ -38,12 +45,12 @@ class Fake:
     """Trials whose scores follow from their settings; they rise with the epochs."""
 
     def __init__(self) -> None:
-        self.configs: list[TrainConfig] = []
+        self.configs: list[TrainSettings] = []
         self.folders: list[str] = []
         self.epochs = 0
 
     def __call__(
-        self, config: TrainConfig, folder: Path, report: Report
+        self, config: TrainSettings, folder: Path, report: Report
     ) -> Sequence[float] | None:
         self.folders.append(folder.name)
         self.configs.append(config)
@@ -65,7 +72,7 @@ class Interrupting(Fake):
         self.at = at
 
     def __call__(
-        self, config: TrainConfig, folder: Path, report: Report
+        self, config: TrainSettings, folder: Path, report: Report
     ) -> Sequence[float] | None:
         if len(self.configs) == self.at:
             report(rungs_of(config)[0], 0.99)
@@ -89,7 +96,9 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Fake, Tuned]:
 
 
 def test_the_first_trial_are_the_settings_as_they_are(tmp_path: Path) -> None:
-    config = replace(CONFIG, entropy=(3.0, 3.5), phi_learning_rate=0.5)  # outside of the usual
+    config = CONFIG.override(
+        {"entropy.band": (3.0, 3.5), "phi.learning_rate": 0.5}
+    )  # outside of the usual
     fake = Fake()
     tuned = tune(config, tmp_path / "search", n_trials=3, run=fake)
     assert fake.configs[0] == config
@@ -100,7 +109,7 @@ def test_the_first_trial_are_the_settings_as_they_are(tmp_path: Path) -> None:
     assert first.phi_learning_rate == 0.5
     assert all(c.entropy is None and c.diversity for c in fake.configs[1:])
     rest = [replace(c, diversity=None, phi_learning_rate=0.5) for c in fake.configs[1:]]
-    assert rest == [replace(config, entropy=None)] * 2  # nothing else is changed
+    assert rest == [config.override({"entropy.band": None})] * 2  # nothing else is changed
 
 
 def test_a_planted_optimum_is_found(searched: tuple[Fake, Tuned]) -> None:
@@ -154,7 +163,7 @@ def test_an_interrupted_search_goes_on_as_if_nothing_had_happened(
     assert without_time(parts.records) == without_time(whole)
     best = max((r for r in whole if r.state == "complete"), key=lambda r: r.score or 0)
     assert parts.verdict.best.number == best.number
-    assert read_config(read_yaml(tmp_path / "parts" / "tuned.yaml")) == parts.config
+    assert TrainSettings.from_mapping(read_yaml(tmp_path / "parts" / "tuned.yaml")) == parts.config
 
 
 def test_a_finished_search_does_nothing_and_more_trials_go_on(tmp_path: Path) -> None:
@@ -169,7 +178,7 @@ def test_a_finished_search_does_nothing_and_more_trials_go_on(tmp_path: Path) ->
 
 def test_another_seed_tries_other_settings(tmp_path: Path) -> None:
     zero, one = (
-        tune(replace(CONFIG, seed=seed), tmp_path / str(seed), n_trials=3, run=Fake()).records
+        tune(CONFIG.override({"seed": seed}), tmp_path / str(seed), n_trials=3, run=Fake()).records
         for seed in (0, 1)
     )
     assert zero[0].point == one[0].point
@@ -187,7 +196,7 @@ def test_a_tie_is_won_by_the_settings_as_they_were(tmp_path: Path) -> None:
 def test_a_trial_with_nan_has_failed_and_the_search_goes_on(tmp_path: Path) -> None:
     fake = Fake()
 
-    def some_fail(config: TrainConfig, folder: Path, report: Report) -> Sequence[float] | None:
+    def some_fail(config: TrainSettings, folder: Path, report: Report) -> Sequence[float] | None:
         if folder.name in ("000", "002"):
             fake.configs.append(config)
             report(2, 0.9)
@@ -215,12 +224,12 @@ def test_no_trial_begins_when_the_budget_is_spent(
 
 
 def test_the_file_is_for_training_and_says_where_it_comes_from(tmp_path: Path) -> None:
-    config = replace(CONFIG, validation_fraction=0.0)
+    config = CONFIG.override({"data.validation_fraction": 0.0})
     fake = Fake()
     tuned = tune(config, tmp_path / "search", n_trials=12, command="instaaug tune x", run=fake)
     assert all(c.validation_fraction == 0.1 for c in fake.configs)
     file = tmp_path / "search" / "tuned.yaml"
-    assert read_config(read_yaml(file)) == tuned.config
+    assert TrainSettings.from_mapping(read_yaml(file)) == tuned.config
     assert tuned.config.validation_fraction == 0.0
     assert tuned.config.diversity == fake.configs[tuned.verdict.best.number].diversity
     comments = [line for line in file.read_text().splitlines() if line.startswith("#")]
@@ -243,7 +252,9 @@ def test_changes_are_told_as_they_come(tmp_path: Path) -> None:
 def test_another_search_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     tune(CONFIG, tmp_path / "search", n_trials=1, run=Fake())
     with pytest.raises(ArgumentError, match=r"`epochs` must be 16 as in the search in .* got 8"):
-        tune(replace(CONFIG, epochs=8), tmp_path / "search", n_trials=1, run=Fake())
+        tune(
+            CONFIG.override({"trainer.max_epochs": 8}), tmp_path / "search", n_trials=1, run=Fake()
+        )
     settings = tmp_path / "search" / "tuning.yaml"
     settings.write_text(settings.read_text().replace("split_hash: ", "split_hash: x"))
     with pytest.raises(ArgumentError, match="`data` must be the same images as in the search"):
@@ -252,8 +263,13 @@ def test_another_search_in_the_same_folder_is_refused(tmp_path: Path) -> None:
 
 def test_settings_without_an_effect_on_results_may_change(tmp_path: Path) -> None:
     first = tune(CONFIG, tmp_path / "search", n_trials=1, run=Fake())
-    changed = replace(
-        CONFIG, threads=3, log_every=7, checkpoint_minutes=9.0, cache_dir=str(tmp_path / "cache")
+    changed = CONFIG.override(
+        {
+            "trainer.threads": 3,
+            "trainer.log_every_n_steps": 7,
+            "trainer.checkpoint_minutes": 9.0,
+            "data.cache_dir": str(tmp_path / "cache"),
+        }
     )
     assert TuningFolder(tmp_path / "search").began_with(changed)
     assert not TuningFolder(tmp_path / "search").began_with(replace(changed, epochs=8))
@@ -273,7 +289,7 @@ def test_settings_that_cannot_be_tuned_are_refused(
     changes: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ArgumentError, match=words):
-        tune(replace(CONFIG, **changes), tmp_path / "search", run=Fake())
+        tune(CONFIG.override({**changes}), tmp_path / "search", run=Fake())
     assert not (tmp_path / "search").exists()
 
 

@@ -8,20 +8,20 @@ import pytest
 
 from instaaug.augmentation import InstaAug
 from instaaug.runs.build import build_task
-from instaaug.runs.config import TrainConfig
 from instaaug.runs.data_facts import DataFacts
+from instaaug.runs.settings import TrainSettings
 from instaaug.tune.space import SearchSpace
 
 FACTS = DataFacts(16, 3, ("a", "b"), 2, (0.5,) * 3, (0.2,) * 3, "")
 
 
-def space_of(config: TrainConfig) -> SearchSpace:
+def space_of(config: TrainSettings) -> SearchSpace:
     augmenter = build_task(config, FACTS).augmenter
     assert isinstance(augmenter, InstaAug)
     return SearchSpace.around(config, augmenter)
 
 
-def limits_at(config: TrainConfig, space: SearchSpace, point: dict[str, float]) -> Any:
+def limits_at(config: TrainSettings, space: SearchSpace, point: dict[str, float]) -> Any:
     """The bands in nats of an augmenter built from the settings at a point."""
     augmenter = build_task(space.settings_at(config, point), FACTS).augmenter
     assert isinstance(augmenter, InstaAug)
@@ -31,7 +31,7 @@ def limits_at(config: TrainConfig, space: SearchSpace, point: dict[str, float]) 
 @pytest.mark.parametrize("grid", ["0.375x16,0.75x8,1x1", "0.5x12,1x1"])
 def test_crops_are_searched_where_the_paper_says_on_any_grid(grid: str) -> None:
     """2 to 4 of log 321 nats are shares of 0.023 to 0.17."""
-    space = space_of(TrainConfig(transforms="crop", grid=grid))
+    space = space_of(TrainSettings.from_mapping({"transforms": "crop", "crop.grid": grid}))
     assert space.bounds["crop/center"] == pytest.approx((exp(2) / 321, exp(4) / 321))
     assert space.bounds["crop/center"] == pytest.approx((0.0230, 0.1701), abs=1e-4)
     assert space.bounds["crop/width"] == pytest.approx((0.1, 2.0))
@@ -39,7 +39,7 @@ def test_crops_are_searched_where_the_paper_says_on_any_grid(grid: str) -> None:
 
 
 def test_the_whole_of_the_advice_can_be_reached_in_nats() -> None:
-    config = TrainConfig(transforms="crop")
+    config = TrainSettings.from_mapping({"transforms": "crop"})
     space = space_of(config)
     point = {"crop/center": exp(3) / 321, "crop/width": 2.0, "phi_learning_rate": 1e-4}
     assert limits_at(config, space, point)["crop"] == pytest.approx((2.0, 4.0), abs=1e-3)
@@ -63,7 +63,7 @@ def test_the_whole_of_the_advice_can_be_reached_in_nats() -> None:
 def test_the_space_contains_its_start_and_every_corner_can_be_built(
     changes: dict[str, Any],
 ) -> None:
-    config = TrainConfig(**changes)
+    config = TrainSettings.from_mapping({**changes})
     space = space_of(config)
     assert space.start.keys() == space.bounds.keys()
     for name, (low, high) in space.bounds.items():
@@ -83,7 +83,7 @@ def test_the_space_contains_its_start_and_every_corner_can_be_built(
 
 @pytest.mark.parametrize("transforms", ["rotation", "color"])
 def test_ranges_are_searched_on_both_sides_of_the_default(transforms: str) -> None:
-    space = space_of(TrainConfig(transforms=transforms))
+    space = space_of(TrainSettings.from_mapping({"transforms": transforms}))
     ((name, (low, high)),) = space.own_bands.items()
     lowest, highest = space.bounds[f"{name}/center"]
     assert lowest < 0.6 * low
@@ -92,7 +92,9 @@ def test_ranges_are_searched_on_both_sides_of_the_default(transforms: str) -> No
 
 def test_a_band_alone_is_a_pair_and_several_have_names() -> None:
     for transforms, kind in (("crop", tuple), ("crop,rotation", dict)):
-        config = TrainConfig(transforms=transforms, entropy={"crop": (3.0, 3.5)})
+        config = TrainSettings.from_mapping(
+            {"transforms": transforms, "entropy.band": {"crop": (3.0, 3.5)}}
+        )
         space = space_of(config)
         found = space.settings_at(config, space.start)
         assert isinstance(found.diversity, kind)
@@ -105,8 +107,8 @@ def test_a_band_alone_is_a_pair_and_several_have_names() -> None:
 
 
 def test_a_single_choice_has_no_band() -> None:
-    config = TrainConfig(transforms="crop", grid="1x1")
+    config = TrainSettings.from_mapping({"transforms": "crop", "crop.grid": [[1.0, 1]]})
     space = space_of(config)
     assert list(space.bounds) == ["phi_learning_rate"]
     found = space.settings_at(config, {"phi_learning_rate": 0.00012345})
-    assert found == replace(config, phi_learning_rate=0.0001234)
+    assert found == config.override({"phi.learning_rate": 0.0001234})

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from instaaug.errors import DataError
-from instaaug.runs.config import TrainConfig, read_config
 from instaaug.runs.run_directory import RunDirectory, read_yaml
+from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import load_splits, train
 from instaaug.tasks import BatchLoader, Interrupted, make_predictor
 from instaaug.tune.search import tune
@@ -19,10 +19,7 @@ from instaaug.tune.trial import run_trial, rungs_of
 from tests.runs.conftest import few_sprites
 from tests.support.picture_folders import gray_levels
 
-SMALL = TrainConfig(
-    epochs=3, batch_size=16, image_size=16, test_samples=2, validation_fraction=0.4,
-    accelerator="cpu", phi_width=0.25, width=0.25,
-)  # fmt: skip
+SMALL = TrainSettings.from_mapping({"trainer.max_epochs": 3, "data.batch_size": 16, "data.image_size": 16, "views.n_views": 2, "data.validation_fraction": 0.4, "trainer.accelerator": "cpu", "phi.width": 0.25, "model.width": 0.25})  # fmt: skip
 SPOILED = [
     *("", "{", "null", "[1, 2]", "[[1]]", '[[1, "x"]]', "[[1, NaN]]", "[[1.5, 0.5]]"),
     *("[[7, 0.5]]", "[" * 100_000),
@@ -66,7 +63,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Told, Sequence[floa
 def test_trials_are_compared_after_doubling_numbers_of_epochs(
     epochs: int, resting: int, rungs: list[int]
 ) -> None:
-    config = TrainConfig(epochs=epochs, phi_rest_epochs=resting)
+    config = TrainSettings.from_mapping({"trainer.max_epochs": epochs, "phi.rest_epochs": resting})
     assert rungs_of(config) == rungs
 
 
@@ -158,8 +155,10 @@ def test_a_regression_is_scored_by_the_variance_explained(tmp_path: Path) -> Non
 
 
 def test_a_search_trains_trials_and_writes_what_it_found(tmp_path: Path) -> None:
-    tuned = tune(replace(SMALL, epochs=2), tmp_path / "search", n_trials=2)
+    tuned = tune(SMALL.override({"trainer.max_epochs": 2}), tmp_path / "search", n_trials=2)
     assert tuned.records[0].state == "complete"
     assert len(tuned.records[0].scores) == round(0.4 * 48)
     assert {path.name for path in (tmp_path / "search" / "trials").iterdir()} == {"000", "001"}
-    assert read_config(read_yaml(tmp_path / "search" / "tuned.yaml")) == tuned.config
+    assert (
+        TrainSettings.from_mapping(read_yaml(tmp_path / "search" / "tuned.yaml")) == tuned.config
+    )

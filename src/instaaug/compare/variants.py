@@ -41,46 +41,43 @@ def _colors() -> dict[str, dict[str, Any]]:
     }
 
 
-def _one(name: str, sentence: str, **settings: Any) -> dict[str, Variant]:
-    return {name: Variant(sentence, {name: settings})}
+def _one(
+    name: str, sentence: str, settings: Mapping[str, Any], *, method: str = "instaaug"
+) -> dict[str, Variant]:
+    return {name: Variant(sentence, {name: {"method": method, **settings}})}
 
 
 VARIANTS: Mapping[str, Variant] = {
     **_one(
         "instaaug-uniform",
         "InstaAug without LRP: place and size of a crop as independent intervals.",
-        method="instaaug",
-        transforms="uniform_crop",
+        {"transforms": "uniform_crop"},
     ),
     **_one(
         "instaaug-shared",
         "InstaAug without the input: one learned distribution for all images.",
-        method="instaaug",
-        phi={"conditioning": "none"},
+        {"phi.conditioning": "none"},
     ),
     **_one(
         "instaaug-class",
         "InstaAug with one learned distribution per class.",
-        method="instaaug",
-        phi={"conditioning": "class"},
+        {"phi.conditioning": "class"},
     ),
     **_one(
         "instaaug-fixed",
         "InstaAug with a λ that stays where it is.",
-        method="instaaug",
-        entropy={"rule": "fixed"},
+        {"entropy.rule": "fixed"},
     ),
     **_one(
         "instaaug-separate",
         "InstaAug with φ trained in a pass of its own, as in the authors' code.",
-        method="instaaug",
-        phi={"step": "separate"},
+        {"phi.step": "separate"},
     ),
     **_one(
         "augerino-color",
         "Augerino with ranges of hue, saturation and value.",
+        {"transforms": "hsv_jitter"},
         method="augerino",
-        transforms="hsv_jitter",
     ),
     "random-crops": Variant("Random crops; smallest sides from 0.3 to 0.9: seven runs.", _crops()),
     "random-colors": Variant(

@@ -124,7 +124,7 @@ def _add_paired_tests(runs: Sequence[Run], columns: Sequence[Column]) -> None:
     if len(columns) < 2 or not columns[0].subject.classes:
         return
     right = [_right(column) for column in columns]
-    baselines = [i for i, c in enumerate(columns) if c.record.config.get("method") in BASELINES]
+    baselines = [i for i, c in enumerate(columns) if c.record.config.get("method.name") in BASELINES]
     best = max(baselines or [0], key=lambda i: int(right[i].sum()))
     for i, run in enumerate(runs):
         main = [row for row in run["results"] if row["is_main"] and not row["note"]]

@@ -112,7 +112,6 @@ def load_splits(config: TrainSettings, on_decode: OnProgress | None = None) -> D
         test_fraction=config.data.test_fraction,
         validation_fraction=config.data.validation_fraction,
         split=config.data.split,
-        options=config.data.options,
         seed=config.seed,
         needs_labels=config.task != "contrastive",
         on_bad_image=config.data.on_bad_image,

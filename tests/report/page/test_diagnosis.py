@@ -140,7 +140,7 @@ def test_a_range_of_width_one_is_looked_at_as_well() -> None:
     (found,) = diagnose([factor])
     assert found["title"] == "hsv jitter: φ ignores its input"
     assert "its width is 144°" in found["words"]
-    assert "--phi-learning-rate" in found["advice"]
+    assert "--phi.learning_rate" in found["advice"]
     assert "--steps" in diagnose([factor], is_fit=True)[0]["advice"]
 
 

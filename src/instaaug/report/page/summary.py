@@ -19,17 +19,20 @@ __all__ = [
 ]
 
 TRAINED = {
-    "data": "data", "task": "task", "model": "model", "width": "width", "method": "method",
-    "transforms": "transforms", "conditioning": "φ depends on", "epochs": "epochs",
-    "batch_size": "batch size", "seed": "seed",
+    "data.source": "data", "task": "task", "model.name": "model", "model.width": "width",
+    "method.name": "method", "transforms": "transforms", "phi.conditioning": "φ depends on",
+    "trainer.max_epochs": "epochs", "data.batch_size": "batch size", "seed": "seed",
 }  # fmt: skip
 FITTED = {
-    "model": "model", "data": "data", "crops": "crops", "transforms": "transforms",
-    "samples": "views", "objective": "objective", "features": "φ reads", "steps": "steps",
-    "seed": "seed",
+    "model.name": "model", "data.source": "data", "crop.grid": "crops", "transforms": "transforms",
+    "views.counts": "views", "phi.objective": "objective", "phi.features": "φ reads",
+    "phi.steps": "steps", "seed": "seed",
 }  # fmt: skip
-IDLE = {"none": ("transforms", "conditioning"), "random": ("conditioning",)}
-OF_MACHINE = ("root", "cache_dir", "threads", "compile", "log_every", "checkpoint_minutes")
+IDLE = {"none": ("transforms", "phi.conditioning"), "random": ("phi.conditioning",)}
+OF_MACHINE = (
+    "data.root", "data.cache_dir", "threads", "trainer.threads", "trainer.compile",
+    "trainer.log_every_n_steps", "trainer.checkpoint_minutes",
+)  # fmt: skip
 COUNTS = {
     "n_train": "training images",
     "n_fit": "images of the fit",
@@ -53,7 +56,7 @@ def facts_of(record: RunRecord, also: Sequence[str] = ()) -> list[list[str]]:
         also: Further settings to tell.
     """
     settings = FITTED if record.kind == "tta" else TRAINED
-    idle = IDLE.get(str(record.config.get("method")), ())
+    idle = IDLE.get(str(record.config.get("method.name")), ())
     named = [(title, record.config.get(n)) for n, title in settings.items() if n not in idle]
     named += [(n.replace("_", " "), record.config.get(n)) for n in also if n not in settings]
     named += [(title, record.results.get(name)) for name, title in COUNTS.items()]
@@ -64,9 +67,9 @@ def differing_settings(records: Sequence[RunRecord]) -> list[str]:
     """Settings that runs of one kind have in common but do not agree in.
 
     Example:
-        >>> runs = [RunRecord(Path(), "train", {"epochs": 3, "clip": clip}) for clip in (0, 1)]
+        >>> runs = [RunRecord(Path(), "train", {"seed": 3, "phi.width": w}) for w in (0, 1)]
         >>> differing_settings(runs)
-        ['clip']
+        ['phi.width']
     """
     first = records[0].config
     shared = [name for name in first if all(name in record.config for record in records)]
@@ -78,6 +81,10 @@ def differing_settings(records: Sequence[RunRecord]) -> list[str]:
 def _words(value: Any) -> str:
     if isinstance(value, str) and Path(value).is_absolute():  # others need not know one's folders
         return Path(value).name
+    if isinstance(value, list):
+        if value and all(isinstance(level, list) and len(level) == 2 for level in value):
+            return ", ".join(f"{n}×{n} of {side:g}" for side, n in value)
+        return ", ".join(map(_words, value))
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
@@ -91,8 +98,8 @@ def score_name(record: RunRecord) -> str:
 
 def headline_of(record: RunRecord, rows: Sequence[ResultRow]) -> str:
     """The result in a sentence."""
-    data = Path(str(record.config.get("data", "its data"))).name
-    method = str(record.config.get("method", "a run"))
+    data = Path(str(record.config.get("data.source", "its data"))).name
+    method = str(record.config.get("method.name", "a run"))
     what = "Learned views" if record.kind == "tta" else METHODS.get(method, method)
     main = next((row for row in rows if row["is_main"]), None)
     if main is None:

@@ -170,7 +170,7 @@ def _shift_point(record: RunRecord) -> ShiftPoint | None:
     if file.is_file():
         shifted = accuracy_of(replace(record, results={"test": read_json(file)}), "plain")
         outside = None if shifted is None else shifted.value
-    elif record.config.get("lights"):
+    elif record.config.get("data.options"):
         known = [row["validation/top1"] for row in record.history if "validation/top1" in row]
         inside, outside = known[-1] if known else None, test.value
     if inside is None or outside is None:
@@ -180,6 +180,6 @@ def _shift_point(record: RunRecord) -> ShiftPoint | None:
 
 def _settings(record: RunRecord) -> dict[str, float]:
     """The strength of random augmentation, which is what one sweeps."""
-    if record.config.get("method") != "random":
+    if record.config.get("method.name") != "random":
         return {}
-    return {"strength": float(record.config.get("strength", 1.0))}
+    return {"strength": float(record.config.get("method.strength", 1.0))}

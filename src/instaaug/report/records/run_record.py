@@ -14,7 +14,6 @@ __all__ = ["Kind", "Part", "RunRecord", "Score", "accuracy_of", "kind_of", "read
 
 Kind = Literal["train", "tta"]
 Part = Literal["plain", "augmented"]
-KINDS: dict[str, Kind] = {"epochs": "train", "crops": "tta"}  # settings of only one kind of run
 MOST_IMAGES = 2**53  # of which a float can hold every number
 
 
@@ -25,7 +24,7 @@ class RunRecord:
     Arguments:
         path: The folder.
         kind: ``"train"`` of ``instaaug train``, ``"tta"`` of ``instaaug tta fit``.
-        config: Every setting.
+        config: Every setting by its full name, such as ``crop.grid``.
         results: What came out; empty if the run has not finished.
         history: A row per epoch: by column, what is known.
         scores: Of ``instaaug tta eval``; empty if it was not run.
@@ -105,7 +104,13 @@ def _read_config(folder: Path) -> dict[str, Any]:
             f"There is no run in {str(folder)!r}: it has no config.yaml. `instaaug train` and "
             "`instaaug tta fit` make one."
         )
-    return read_yaml(folder / "config.yaml")
+    config: dict[str, Any] = {}
+    for name, value in read_yaml(folder / "config.yaml").items():
+        if isinstance(value, dict):
+            config |= {f"{name}.{key}": part for key, part in value.items()}
+        else:
+            config[name] = value
+    return config
 
 
 def accuracy_of(record: RunRecord, part: Part | None = None) -> Score | None:
@@ -132,7 +137,11 @@ def accuracy_of(record: RunRecord, part: Part | None = None) -> Score | None:
     if numbers is None:
         return None
     measure: Any = next((name for name in ("top1", "rmse", "mae") if name in numbers), None)
-    if measure == "rmse" and record.config.get("loss") == "absolute" and "mae" in numbers:
+    if (
+        measure == "rmse"
+        and record.config.get("loss.regression") == "absolute"
+        and "mae" in numbers
+    ):
         measure = "mae"
     value, n = _number(record, numbers, measure), _number(record, numbers, "n")
     if not 1 <= n <= MOST_IMAGES or n % 1 or value < 0:
@@ -147,13 +156,13 @@ def accuracy_of(record: RunRecord, part: Part | None = None) -> Score | None:
 
 
 def _kind(folder: Path, config: dict[str, Any]) -> Kind:
-    for setting, kind in KINDS.items():
-        if setting in config:
-            return kind
-    raise DataError(
-        f"{str(folder / 'config.yaml')!r} must have the settings of `instaaug train` or "
-        f"`instaaug tta fit`: got neither {' nor '.join(KINDS)}. Name the folder of a run."
-    )
+    kind = config.get("kind")
+    if kind not in ("train", "tta"):
+        raise DataError(
+            f"{str(folder / 'config.yaml')!r} must have the kind train or tta: got {repr(kind)}. "
+            "Name the folder of a run."
+        )
+    return kind
 
 
 def _json_if_any(path: Path) -> dict[str, Any]:

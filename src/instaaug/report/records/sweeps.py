@@ -19,26 +19,19 @@ __all__ = [
     "weight_sweep_points",
 ]
 
-MACHINE = frozenset(
-    {
-        "seed", "accelerator", "devices", "strategy", "nodes", "precision", "threads", "compile",
-        "log_every", "checkpoint_minutes", "cache_dir", "root",
-    }
-)  # fmt: skip
-"""Settings in which runs may differ and still count as repetitions of each other."""
+MACHINE = ("seed", "trainer.", "data.cache_dir", "data.root")
+"""First letters of settings in which runs may differ and still repeat each other."""
 
-AUGMENTATION = frozenset(
-    {
-        "method", "transforms", "diversity", "entropy", "grid", "max_outside", "conditioning",
-        "network", "phi_width", "estimator", "baseline", "rule", "weight", "strength", "sizes",
-        "padding_mode", "n_samples", "phi_optimizer", "phi_learning_rate", "phi_schedule",
-        "pretrain_epochs", "phi_rest_epochs", "phi_step", "search_fraction", "options",
-        "test_samples", "merge", "select",
-    }
+AUGMENTATION = (
+    "method.", "transforms", "entropy.", "crop.", "phi.", "padding_mode", "n_samples",
+    "pretrain_epochs", "data.held_out_fraction", "views.",
 )  # fmt: skip
-"""Settings in which different methods may differ and still be compared."""
+"""First letters of settings in which different methods may differ and still be compared."""
 
-SAME_IMAGES = ("data", "lights", "test_fraction", "split", "path_column", "target_column")
+SAME_IMAGES = (
+    "data.source", "data.options", "data.test_fraction", "data.split", "data.path_column",
+    "data.target_column",
+)  # fmt: skip
 
 Key = tuple[tuple[str, str], ...]
 
@@ -59,10 +52,10 @@ def tuned_scores(records: Sequence[RunRecord]) -> list[float]:
     None if those runs differ among themselves in more than their seed.
     """
     fixed, tuned = (
-        [r for r in records if _is_learned(r) and (r.config.get("rule") == "fixed") is is_fixed]
+        [r for r in records if _is_learned(r) and (_is_fixed(r)) is is_fixed]
         for is_fixed in (True, False)
     )
-    return _alike_scores(tuned, fixed, but=("rule", "weight"))
+    return _alike_scores(tuned, fixed, but=("entropy.rule", "entropy.weight"))
 
 
 def reference_scores(records: Sequence[RunRecord], method: str) -> list[float]:
@@ -70,8 +63,8 @@ def reference_scores(records: Sequence[RunRecord], method: str) -> list[float]:
 
     None if those runs differ among themselves in more than their seed.
     """
-    others = [record for record in records if record.config.get("method") == method]
-    return _alike_scores(others, [r for r in records if _is_learned(r)], but=sorted(AUGMENTATION))
+    others = [record for record in records if record.config.get("method.name") == method]
+    return _alike_scores(others, [r for r in records if _is_learned(r)], but=AUGMENTATION)
 
 
 def _alike_scores(
@@ -94,12 +87,12 @@ def weight_sweep_points(
     Raises:
         ArgumentError: If the runs differ in more than λ and seed.
     """
-    fixed = [r for r in records if _is_learned(r) and r.config.get("rule") == "fixed"]
+    fixed = [r for r in records if _is_learned(r) and _is_fixed(r)]
     found = _scored(fixed, part, measure="top1")
-    _check_alike([record for record, _ in found], but=("weight",))
+    _check_alike([record for record, _ in found], but=("entropy.weight",))
     groups: dict[float, list[float]] = {}
     for record, score in found:
-        groups.setdefault(_setting(record, "weight"), []).append(100 * score.value)
+        groups.setdefault(_setting(record, "entropy.weight"), []).append(100 * score.value)
     return [WeightPoint(weight, groups[weight]) for weight in sorted(groups)]
 
 
@@ -115,9 +108,9 @@ def band_sweep_bars(records: Sequence[RunRecord], *, part: Part | None = None) -
     Raises:
         ArgumentError: If the runs differ in more than band and seed.
     """
-    tuned = [r for r in records if _is_learned(r) and r.config.get("rule") != "fixed"]
+    tuned = [r for r in records if _is_learned(r) and not _is_fixed(r)]
     banded = [(record, band) for record in tuned if (band := _band(record)) is not None]
-    _check_alike([record for record, _ in banded], but=("entropy", "diversity"))
+    _check_alike([record for record, _ in banded], but=("entropy.band", "entropy.diversity"))
     groups: dict[tuple[float, float], list[float]] = {}
     for record, band in banded:
         groups.setdefault(band, []).extend(percent_scores([record], part=part))
@@ -205,11 +198,15 @@ def _in_words(value: Any) -> str:
 
 
 def _method(record: RunRecord) -> str:
-    return str(record.config.get("method", "learned views"))
+    return str(record.config.get("method.name", "learned views"))
+
+
+def _is_fixed(record: RunRecord) -> bool:
+    return record.config.get("entropy.rule") == "fixed"
 
 
 def _is_learned(record: RunRecord) -> bool:
-    return record.kind == "train" and record.config.get("method") == "instaaug"
+    return record.kind == "train" and record.config.get("method.name") == "instaaug"
 
 
 def _scored(
@@ -229,7 +226,7 @@ def _scored(
 
 def _settings(record: RunRecord, *, but: Sequence[str] = ()) -> Key:
     """What two repetitions have in common, so that it can be compared; absent is like null."""
-    kept = {k: v for k, v in record.config.items() if k not in MACHINE and k not in but}
+    kept = {k: v for k, v in record.config.items() if not k.startswith((*MACHINE, *but))}
     return tuple(sorted((name, repr(v)) for name, v in kept.items() if v is not None))
 
 
@@ -251,12 +248,12 @@ def _check_alike(records: Sequence[RunRecord], *, but: Sequence[str]) -> None:
 def _band(record: RunRecord) -> tuple[float, float] | None:
     if len(record.bands) == 1:
         return next(iter(record.bands.values()))
-    entropy: Any = record.config.get("entropy")
+    entropy: Any = record.config.get("entropy.band")
     if isinstance(entropy, Mapping) and len(entropy) == 1:
         entropy = next(iter(entropy.values()))
     if record.bands or not isinstance(entropy, list) or len(entropy) != 2:
         return None
-    low, high = (_number(record, "entropy", end) for end in entropy)
+    low, high = (_number(record, "entropy.band", end) for end in entropy)
     return low, high
 
 
