@@ -169,7 +169,9 @@ def test_an_empty_folder_says_what_is_missing_and_where_to_get_it(
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match=r"`root` must be a folder with .*empty' lacks"):
         DATASETS[name].load(tmp_path / "empty")
-    with pytest.raises(FileNotFoundError, match="--data.root, or set INSTAAUG_DATA to the folder"):
+    with pytest.raises(
+        FileNotFoundError, match=r"--data\.root, or set INSTAAUG_DATA to the folder"
+    ):
         DATASETS[name].load(tmp_path / "empty")
 
 

@@ -19,7 +19,18 @@ from instaaug.tune.trial import run_trial, rungs_of
 from tests.runs.conftest import few_sprites
 from tests.support.picture_folders import gray_levels
 
-SMALL = TrainSettings.from_mapping({"trainer.max_epochs": 3, "data.batch_size": 16, "data.image_size": 16, "views.n_views": 2, "data.validation_fraction": 0.4, "trainer.accelerator": "cpu", "phi.width": 0.25, "model.width": 0.25})  # fmt: skip
+SMALL = TrainSettings.from_mapping(
+    {
+        "trainer.max_epochs": 3,
+        "data.batch_size": 16,
+        "data.image_size": 16,
+        "views.n_views": 2,
+        "data.validation_fraction": 0.4,
+        "trainer.accelerator": "cpu",
+        "phi.width": 0.25,
+        "model.width": 0.25,
+    }
+)
 SPOILED = [
     *("", "{", "null", "[1, 2]", "[[1]]", '[[1, "x"]]', "[[1, NaN]]", "[[1.5, 0.5]]"),
     *("[[7, 0.5]]", "[" * 100_000),
