@@ -210,7 +210,7 @@ def test_after_kill_9_no_run_lives_on_and_the_same_command_goes_on(tmp_path: Pat
     plain_folder(tmp_path / "pets", n=12)
     n_epochs = 120
     command = (
-        sys.executable, "-c", PROGRAM, "compare", "pets", *QUICK, 
+        sys.executable, "-c", PROGRAM, "compare", "pets", *QUICK,
         "--trainer.max_epochs", str(n_epochs),
         "--methods", "random", "--seeds", "1", "--out", "c",
     )  # fmt: skip

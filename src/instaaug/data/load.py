@@ -49,7 +49,7 @@ def load_data(
         source: A name from ``DATASETS``; a folder, CSV, ``.npz`` or ``.npy`` file; a data set of
             Hugging Face or torchvision; a :class:`DataSplits` or :class:`LabeledImages`; or
             ``"module:function"``, a function of yours that returns one of these.
-        options: Keyword arguments of such a function.
+        options: Keyword arguments of such a function; it gets ``seed`` too if it has that one.
         root: Where the original files of a named set are.
         task: ``"classification"`` or ``"regression"``.
         size: Side in pixels that images are resized to; chosen from the images if absent.
@@ -73,7 +73,7 @@ def load_data(
     """
     given = source
     if _is_function(source):
-        source = _call(source, options or {})
+        source = _call(source, options or {}, seed)
     elif options:
         raise ArgumentError(
             "`options` must be left out unless `source` is a module:function: got "
@@ -116,13 +116,15 @@ def _is_function(source: Any) -> bool:
     return not Path(source).exists()
 
 
-def _call(source: str, options: Mapping[str, Any]) -> Any:
+def _call(source: str, options: Mapping[str, Any], seed: int) -> Any:
     module, _, attribute = source.rpartition(":")
     function = import_object(module, attribute, argument="source")
     if not callable(function):
         raise ArgumentError(
             f"`source` {source!r} must name a function: got {type(function).__name__}."
         )
+    if "seed" in signature(function).parameters:
+        options = {"seed": seed, **options}
     try:
         signature(function).bind(**options)
     except TypeError as error:
