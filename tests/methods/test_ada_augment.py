@@ -18,7 +18,7 @@ from instaaug.methods.ada_augment import (
     AdaPolicy,
     Candidates,
 )
-from instaaug.methods.operations import OPERATIONS, Operations, number_of
+from instaaug.methods.operations import OPERATIONS, Operations, operation_index
 from instaaug.networks.evaluation_mode import evaluation_mode
 from instaaug.transforms import Crop
 from tests.support.goodness_of_fit import ERROR_PROBABILITY, chi_square_p, uniform_p
@@ -135,7 +135,7 @@ def test_all_operations_are_explored_at_their_magnitudes() -> None:
     level = raw[:, :17].sigmoid().T
     for j, name in enumerate(NAMES):
         operation, value = found.theta[j, :, 0], found.theta[j, :, 1]
-        assert (operation == number_of(name)).all()
+        assert (operation == operation_index(name)).all()
         low, high = ADA_OPERATIONS[name]
         expected = level[j] * (high - low) + low
         if name in ("shear_x", "shear_y", "translate_x", "translate_y", "rotate"):
@@ -209,7 +209,7 @@ def test_operations_are_drawn_one_after_the_other_without_replacement() -> None:
     aug = AdaAugment(n_operations=2, temperature=2.0)
     saying(aug, torch.cat([torch.zeros(17), logits]))
     theta = aug.draw(images(200, height=4, width=4), 50, generator=seeded(1)).flatten(0, 1)
-    order = torch.tensor([number_of(name) for name in NAMES])
+    order = torch.tensor([operation_index(name) for name in NAMES])
     first, second = ((theta[:, c, None] == order).float().argmax(dim=1) for c in (0, 2))
     p = (logits / 2).softmax(dim=0).double()
     pairs = p[:, None] * p / (1 - p[:, None])

@@ -26,7 +26,7 @@ from instaaug.methods.fast_auto_augment import (
     read_policy,
     search_policy,
 )
-from instaaug.methods.operations import LEVELS, OPERATIONS, number_of
+from instaaug.methods.operations import LEVELS, OPERATIONS, operation_index
 from tests.support.goodness_of_fit import ERROR_PROBABILITY, chi_square_p
 from tests.support.models import images, small_classifier
 from tests.support.unhooked import unhooked
@@ -98,7 +98,7 @@ def test_levels_are_the_published_values_and_only_geometry_is_mirrored(
 ) -> None:
     """All 200 coins alike: 1e-60."""
     step = drawn(with_policy([[(name, 1.0, level), NOTHING]]), n=200)[:, 0]
-    assert (step[:, 0] == number_of(name)).all()
+    assert (step[:, 0] == operation_index(name)).all()
     expected, values = published_value(name, level), step[:, 1]
     if name == "cutout":  # the place of the hole is the whole part
         assert len(values.floor().unique()) > 50
@@ -119,7 +119,7 @@ def law(policy: tuple[tuple[Step, ...], ...]) -> Counter[tuple[float, ...]]:
             signs = (1, -1) if name in ("rotate", "shear_x") else (1,)
             ways = {(0.0, 0.0): 1 - probability}
             for sign in signs:
-                ways[(float(number_of(name)), sign * value)] = probability / len(signs)
+                ways[(float(operation_index(name)), sign * value)] = probability / len(signs)
             outcomes = {
                 (*before, *way): p * q
                 for before, p in outcomes.items()

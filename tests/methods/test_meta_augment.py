@@ -14,7 +14,7 @@ from typing_extensions import override
 from instaaug.augmentation import AugmentedBatch, HeldOutBatch
 from instaaug.errors import ArgumentError
 from instaaug.methods.meta_augment import Call, MetaAugment, PairSampler, look_ahead_loss
-from instaaug.methods.operations import OPERATIONS, RAND_OPERATIONS, number_of
+from instaaug.methods.operations import OPERATIONS, RAND_OPERATIONS, operation_index
 from tests.support.frozen_models import Pooled, Snapshot, Transformer
 from tests.support.goodness_of_fit import ERROR_PROBABILITY, chi_square_p
 
@@ -54,7 +54,7 @@ def spots(n: int, *, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def batch_with(*steps: tuple[str, float], side: int = SIDE) -> AugmentedBatch:
-    theta = torch.tensor([float(v) for n, value in steps for v in (number_of(n), value)])
+    theta = torch.tensor([float(v) for n, value in steps for v in (operation_index(n), value)])
     return AugmentedBatch(
         inputs=torch.zeros(1, 3, side, side), targets=None, theta=theta.view(1, 1, 4),
         log_prob=torch.zeros(1, 1), entropy=torch.zeros(1, 0),

@@ -24,7 +24,7 @@ from instaaug.methods.operations import (
     DrawnOperations,
     Operations,
     add_hole_places,
-    number_of,
+    operation_index,
 )
 from tests.support.goodness_of_fit import ERROR_PROBABILITY, chi_square_p
 from tests.support.images import interior, largest_difference, random_images, smooth_images
@@ -77,7 +77,7 @@ def with_pillow(x: Tensor, change: Change, values: list[float]) -> Tensor:
 
 
 def one_step(name: str, values: list[float]) -> Tensor:
-    return torch.tensor([[float(number_of(name)), value] for value in values])
+    return torch.tensor([[float(operation_index(name)), value] for value in values])
 
 
 @pytest.mark.parametrize("name", GEOMETRY)
@@ -173,7 +173,11 @@ def test_steps_follow_one_another_and_every_image_has_its_own() -> None:
     values = [(0.0, 0.3), (-0.2, 0.0), (0.25, 100.0)]
     theta = torch.tensor(
         [
-            [number for name, v in zip(n, vs, strict=True) for number in (number_of(name), v)]
+            [
+                number
+                for name, v in zip(n, vs, strict=True)
+                for number in (operation_index(name), v)
+            ]
             for n, vs in zip(names, values, strict=True)
         ]
     )
@@ -195,7 +199,7 @@ def test_what_lies_outside_is_up_to_the_user() -> None:
 def test_the_matrix_of_two_steps_is_that_of_both_warps() -> None:
     x = smooth_images(2, height=48, width=64)
     steps = [[("rotate", 0.2), ("shear_y", 0.1)], [("zoom", 0.1), ("equalize", 0.0)]]
-    theta = torch.tensor([[n for o, v in row for n in (number_of(o), v)] for row in steps])
+    theta = torch.tensor([[n for o, v in row for n in (operation_index(o), v)] for row in steps])
     transform = Operations(2)
     out = warp(x, transform.matrix(theta, aspect=64 / 48))
     expected = torch.cat(
@@ -255,8 +259,8 @@ def test_unknown_names_are_answered_with_the_nearest() -> None:
     with pytest.raises(
         UnknownNameError, match=r"no operation called 'rotation'\. Did you mean 'r"
     ):
-        number_of("rotation")
-    assert number_of("rotate") == OPERATIONS.index("rotate")
+        operation_index("rotation")
+    assert operation_index("rotate") == OPERATIONS.index("rotate")
 
 
 N_DRAWS = 6000
@@ -279,7 +283,7 @@ def drawn(aug: DrawnOperations, *, side: int = 32, seed: int = 0) -> Tensor:
 
 
 def row(name: str, table: Tensor) -> list[float]:
-    return [round(value, 4) for value in table[number_of(name)].tolist()]
+    return [round(value, 4) for value in table[operation_index(name)].tolist()]
 
 
 def test_the_ten_magnitudes_of_auto_augment() -> None:
@@ -298,7 +302,7 @@ def test_the_ten_magnitudes_of_auto_augment() -> None:
 
 def test_magnitude_nine_of_rand_augment() -> None:
     table = NARROW.table(31, height=224, width=224)[:, 9]
-    found = {name: round(float(table[number_of(name)]), 4) for name in RAND_OPERATIONS}
+    found = {name: round(float(table[operation_index(name)]), 4) for name in RAND_OPERATIONS}
     assert found == {
         "identity": 0, "shear_x": 0.09, "shear_y": 0.09,
         "translate_x": round(30 / 224, 4), "translate_y": round(30 / 224, 4),
@@ -337,11 +341,11 @@ def test_sub_policies_are_drawn_with_their_probabilities(policy: str) -> None:
     for pair in POLICIES[policy]:
         outcomes: dict[tuple[float, ...], float] = {(): 1 / 25}
         for name, probability, magnitude_bin in pair:
-            value = round(float(table[number_of(name), magnitude_bin]), 5)
+            value = round(float(table[operation_index(name), magnitude_bin]), 5)
             signs = (1, -1) if name in SIGNED and value else (1,)
             ways = {(0.0, 0.0): 1 - probability}
             for sign in signs:
-                ways[(float(number_of(name)), sign * value)] = probability / len(signs)
+                ways[(float(operation_index(name)), sign * value)] = probability / len(signs)
             outcomes = {
                 (*before, *way): p * q
                 for before, p in outcomes.items()
@@ -374,12 +378,14 @@ def test_rand_augment_takes_one_magnitude_in_both_directions() -> None:
     """Binomial counts, per operation and in all, 5 standard deviations: 6e-7 each."""
     theta = drawn(RandAugment(magnitude=12), side=64).flatten(0, 1)
     table = NARROW.table(31, height=64, width=64)[:, 12]
-    signed = torch.isin(theta[:, 0], torch.tensor([float(number_of(name)) for name in SIGNED]))
+    signed = torch.isin(
+        theta[:, 0], torch.tensor([float(operation_index(name)) for name in SIGNED])
+    )
     n_negative, n = int((theta[signed, 1] < 0).sum()), int(signed.sum())
     assert abs(n_negative - n / 2) <= 5 * (n / 4) ** 0.5
     for name in RAND_OPERATIONS:
-        values = theta[theta[:, 0] == number_of(name), 1]
-        assert torch.equal(values.abs(), table[number_of(name)].expand(len(values)))
+        values = theta[theta[:, 0] == operation_index(name), 1]
+        assert torch.equal(values.abs(), table[operation_index(name)].expand(len(values)))
         n_negative, n = int((values < 0).sum()), len(values)
         if name in SIGNED:
             assert abs(n_negative - n / 2) <= 5 * (n / 4) ** 0.5
@@ -393,9 +399,11 @@ def test_trivial_augment_draws_operations_and_magnitudes_alike() -> None:
     places = torch.tensor([RAND_OPERATIONS.index(OPERATIONS[int(i)]) for i in theta[:, 0]])
     counts = torch.bincount(places, minlength=14)
     assert chi_square_p(counts, torch.full((14,), 1 / 14)) > ERROR_PROBABILITY
-    enhanced = [number_of(n) for n in ("brightness", "color", "contrast", "sharpness", "rotate")]
+    enhanced = [
+        operation_index(n) for n in ("brightness", "color", "contrast", "sharpness", "rotate")
+    ]
     rows = torch.isin(theta[:, 0], torch.tensor(enhanced).float())
-    most = torch.where(theta[rows, 0] == number_of("rotate"), 0.75 * pi, 0.99)
+    most = torch.where(theta[rows, 0] == operation_index("rotate"), 0.75 * pi, 0.99)
     bins = (theta[rows, 1].abs() / most * 30).round().long()
     counts = torch.bincount(bins, minlength=31)
     assert chi_square_p(counts, torch.full((31,), 1 / 31)) > ERROR_PROBABILITY
@@ -410,7 +418,7 @@ def test_inputs_and_samples_have_draws_of_their_own(name: str) -> None:
 
 def test_holes_are_drawn_everywhere_alike_and_nothing_else_is_moved() -> None:
     """Pearson's test; a right sampler fails with ERROR_PROBABILITY."""
-    cutout, rotate = number_of("cutout"), number_of("rotate")
+    cutout, rotate = operation_index("cutout"), operation_index("rotate")
     operation = torch.tensor([cutout, rotate]).repeat(256 * 30, 1)
     value = add_hole_places(operation, torch.full(operation.shape, 0.25), seeded(5))
     assert (value[:, 1] == 0.25).all()
@@ -452,7 +460,7 @@ def test_normalized_images_are_changed_as_they_would_be_without(name: str) -> No
 def test_padding_is_honored(name: str) -> None:
     white = torch.ones(1, 3, 16, 16)
     theta = torch.zeros(1, METHODS[name]().transform.n_parameters)
-    theta[0, :2] = torch.tensor([float(number_of("translate_x")), 0.5])
+    theta[0, :2] = torch.tensor([float(operation_index("translate_x")), 0.5])
     black, same = METHODS[name](), METHODS[name](padding_mode="border")
     assert black.render(white, theta)[0, 0, 0].tolist() == [0.0] * 8 + [1.0] * 8
     assert torch.equal(same.render(white, theta), white)
@@ -462,7 +470,7 @@ def test_padding_is_honored(name: str) -> None:
 def test_interpolation_is_that_of_the_source_unless_it_is_chosen(name: str) -> None:
     x = images(1)
     theta = torch.zeros(1, METHODS[name]().transform.n_parameters)
-    theta[0, :2] = torch.tensor([float(number_of("rotate")), 0.3])
+    theta[0, :2] = torch.tensor([float(operation_index("rotate")), 0.3])
     levels = set(x.flatten().tolist()) | {0.0}
     assert set(METHODS[name]().render(x, theta).flatten().tolist()) <= levels
     smooth = METHODS[name](interpolation="bilinear")
@@ -484,7 +492,7 @@ def test_moves_are_whole_pixels_of_what_comes_out() -> None:
     x = torch.zeros(4000, 1, 8, 8)
     theta = TrivialAugment(size=(64, 100)).draw(x, 1, generator=seeded())[0]
     for name, side in (("translate_x", 100), ("translate_y", 64)):
-        pixels = theta[theta[:, 0] == number_of(name), 1] * side
+        pixels = theta[theta[:, 0] == operation_index(name), 1] * side
         torch.testing.assert_close(pixels, pixels.round(), atol=1e-4, rtol=0)
         assert pixels.abs().max() == 32
 

@@ -1,4 +1,4 @@
-"""The other methods, all augmenters: whatever trains or tests InstaAug trains and tests them."""
+"""InstaAug's registry of methods, and the methods it is compared with; all are augmenters."""
 
 from instaaug.methods.ada_augment import AdaAugment, AdaCrops
 from instaaug.methods.augerino import Augerino, AugerinoColor

@@ -21,7 +21,7 @@ from instaaug.methods.operations import (
     Interpolation,
     Operations,
     add_hole_places,
-    number_of,
+    operation_index,
     values_at,
 )
 from instaaug.methods.registry import METHODS
@@ -48,8 +48,8 @@ class Candidates:
     Arguments:
         theta: What makes them, ``(m, B, D)``.
         weight: Their shares of the mixture, with gradient, ``(m, B)``.
-        magnitude: With gradient, ``(m, B)``: every pixel of a variant is held to grow by as much
-            as its magnitude does, whatever it truly does. None where variants have none.
+        magnitude: With gradient, ``(m, B)``; the derivative of every pixel of a variant with
+            respect to its magnitude is taken to be 1. None where variants have no magnitude.
     """
 
     theta: Float[Tensor, "m batch d"]
@@ -65,8 +65,8 @@ class AdaPolicy(TransformAugmenter, HeldOutLearner):
 
     .. math:: \ell\Bigl(g\bigl(\textstyle\sum_j p_j(f(x))\, f(\tau_j(x))\bigr),\, y\Bigr),
 
-    and only the policy learns from it. The model is in evaluation mode whenever it is asked.
-    :meth:`attach` makes the policy, for only the model tells how many features there are.
+    and only the policy learns from it. The model is in evaluation mode in all of these passes.
+    :meth:`attach` creates the policy, as the number of features depends on the model.
 
     Arguments:
         transform: What happens to images.
@@ -97,7 +97,7 @@ class AdaPolicy(TransformAugmenter, HeldOutLearner):
         if not temperature > 0:
             raise ArgumentError(
                 f"`temperature` must be above 0: got {temperature}. 1 draws by the learned "
-                "probabilities, more makes them more alike."
+                "probabilities, a larger one makes them more uniform."
             )
         if search_every < 1:
             raise ArgumentError(f"`search_every` must be at least 1: got {search_every}.")
@@ -112,11 +112,11 @@ class AdaPolicy(TransformAugmenter, HeldOutLearner):
 
     @abstractmethod
     def candidates(self, raw: Raw, generator: Generator | None) -> Candidates:
-        """What is mixed for inputs of which the policy says ``raw``."""
+        """The candidates of inputs for which the policy returned ``raw``."""
 
     @override
     def attach(self, model: nn.Module) -> None:
-        """Read the features of ``model`` from now on; the first time, make the policy."""
+        """Read the features of ``model`` from now on; create the policy if there is none yet."""
         features = PenultimateFeatures(model)
         if self.head is None:
             self.head = self.make_head(features.n_features).to(features.head.weight.device)
@@ -128,7 +128,7 @@ class AdaPolicy(TransformAugmenter, HeldOutLearner):
         self._features = features
 
     def raw(self, x: Images, features: PenultimateFeatures | None = None) -> Raw:
-        """What the policy says of each input, with gradient to the policy alone.
+        """The output of the policy for each input, with gradient to the policy alone.
 
         Arguments:
             x: Images as the augmenter takes them.
@@ -156,7 +156,7 @@ class AdaPolicy(TransformAugmenter, HeldOutLearner):
         """The mean loss of mixed features.
 
         A few inputs at a time, which bounds the memory: the graph of each part is used up to find
-        how its loss depends on what the policy says, and a linear function with this value and
+        how its loss depends on the output of the policy, and a linear function with this value and
         gradient takes its place. So ``losses_of`` must not compare inputs.
         """
         features = self._features
@@ -168,12 +168,12 @@ class AdaPolicy(TransformAugmenter, HeldOutLearner):
         for start in range(0, len(raw), at_once):
             rows = slice(start, start + at_once)
             with torch.enable_grad():
-                said = raw[rows].detach().requires_grad_()
-                found = self.candidates(said, generator)
+                raw_part = raw[rows].detach().requires_grad_()
+                found = self.candidates(raw_part, generator)
                 mixed = self._mix_features(held_out.inputs[rows], found, features)
                 loss = losses_of(features.head(mixed), held_out.targets[rows]).sum()
-                (slope,) = torch.autograd.grad(loss, said)
-            total = total + loss.detach() + (slope * (raw[rows] - said.detach())).sum()
+                (slope,) = torch.autograd.grad(loss, raw_part)
+            total = total + loss.detach() + (slope * (raw[rows] - raw_part.detach())).sum()
         return total / len(raw)
 
     def _mix_features(
@@ -204,7 +204,7 @@ class AdaAugment(AdaPolicy):
     logits s of each input. To train or test the classifier, k distinct operations are drawn, one
     after the other, with probabilities in proportion to :math:`\exp(s_j / T)`; each magnitude
     moves up or down by an amount uniform in [0, δ], is clipped to [0, 1], and scales the
-    operation's range. The policy learns as :class:`AdaPolicy` tells,
+    operation's range. The policy learns as :class:`AdaPolicy` describes,
     from all 17 operations at their magnitudes, with T = 1 and without δ. Pixels are taken to grow
     with the magnitude one to one, for most operations have no gradient.
 
@@ -215,7 +215,7 @@ class AdaAugment(AdaPolicy):
 
     Arguments:
         n_operations: k, operations per input.
-        temperature: T, which makes operations more alike when they are drawn.
+        temperature: T; larger values make the probabilities of operations more uniform.
         delta: δ, by how much magnitudes are moved at most.
         search_every: Batches per step of the policy.
         mean: Per-channel mean the images were normalized with; operations see them without.
@@ -268,7 +268,7 @@ class AdaAugment(AdaPolicy):
                 f"`delta` must lie in [0, 1], the range of magnitudes: got {delta}."
             )
         self.n_operations, self.delta = n_operations, delta
-        numbers = torch.tensor([number_of(name) for name in ADA_OPERATIONS])
+        numbers = torch.tensor([operation_index(name) for name in ADA_OPERATIONS])
         self.register_buffer("numbers", numbers, persistent=False)
 
     @override
@@ -333,8 +333,8 @@ class AdaCrops(AdaPolicy):
         max_outside: Share of a box, per axis, that may lie outside; boxes beyond are moved
             inwards.
         initial_entropy: Of the first policy, in nats. Like InstaAug's it prefers large boxes; the
-            default is the middle of the band that was best in the paper. From log K on all boxes
-            are alike.
+            default is the middle of the band that was best in the paper. From log K on the policy
+            is uniform.
         temperature: Divides the logits where boxes are drawn.
         max_explored: Most boxes per held-out image whose features are mixed.
         search_every: Batches per step of the policy.
@@ -421,8 +421,8 @@ class AdaCrops(AdaPolicy):
 
     @override
     def candidates(self, raw: Raw, generator: Generator | None) -> Candidates:
-        alike = torch.zeros_like(raw.detach())
-        which = gumbel_top_k(alike, self.n_candidates, generator=generator)
+        uniform = torch.zeros_like(raw.detach())
+        which = gumbel_top_k(uniform, self.n_candidates, generator=generator)
         weight = raw.T.gather(0, which).softmax(dim=0)
         return Candidates(self.family(raw).theta(which), weight)
 

@@ -165,7 +165,7 @@ class Augerino(LearnedRanges):
         weight: λ; the source has 0.01 for CIFAR-10 and 0.1 for rotated MNIST.
         start: Raw widths at the start; 0 stands for a width of 0.69.
         opened: Which generators start there, such as ``"turn"`` or ``"right+down"``; all others
-            start all but closed, at a raw width of -5, and may open. Rotated MNIST is
+            start nearly closed, at a raw width of -5, and may open. Rotated MNIST is
             ``start=1.0, opened="turn"``.
         safe: Whether the bonus ends as soon as any width reaches 10.
         mean: Per-channel mean the images were normalized with.

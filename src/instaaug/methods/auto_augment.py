@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from instaaug.errors import UnknownNameError
 from instaaug.functional.warp import PaddingMode
-from instaaug.methods.operations import NARROW, DrawnOperations, Interpolation, number_of
+from instaaug.methods.operations import NARROW, DrawnOperations, Interpolation, operation_index
 from instaaug.methods.registry import METHODS
 from instaaug.shapes import Images
 
@@ -132,13 +132,15 @@ class AutoAugment(DrawnOperations):
     def draw_theta(
         self, x: Images, n_samples: int, generator: Generator | None
     ) -> Float[Tensor, "n batch d"]:
-        steps = [[(number_of(o), p, b) for o, p, b in pair] for pair in POLICIES[self.policy]]
+        steps = [
+            [(operation_index(o), p, b) for o, p, b in pair] for pair in POLICIES[self.policy]
+        ]
         table = torch.tensor(steps, device=x.device)
         drawn = (n_samples, len(x))
         which = torch.randint(len(steps), drawn, generator=generator, device=x.device)
         operation, probability, magnitude_bin = table[which].unbind(dim=-1)
         chance = torch.rand(*drawn, 2, generator=generator, device=x.device)
-        operation = torch.where(chance < probability, operation, number_of("identity"))
+        operation = torch.where(chance < probability, operation, operation_index("identity"))
         return self.signed_theta(x, operation.long(), magnitude_bin.long(), generator)
 
     @override

@@ -226,8 +226,8 @@ class Distortions(nn.Module):
 
     @override
     def extra_repr(self) -> str:
-        spoken = [f"{name} {p:.0%}" for name, p in self.probabilities.items() if p > 0]
-        return ", ".join([f"strength {self.strength:g}", *spoken])
+        shares = [f"{name} {p:.0%}" for name, p in self.probabilities.items() if p > 0]
+        return ", ".join([f"strength {self.strength:g}", *shares])
 
 
 def _jitter(x: Images, amounts: Mapping[str, Scalars]) -> Images:

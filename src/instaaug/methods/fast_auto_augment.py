@@ -19,7 +19,7 @@ from instaaug.methods.operations import (
     Interpolation,
     Operations,
     add_hole_places,
-    number_of,
+    operation_index,
     values_at,
 )
 from instaaug.methods.registry import METHODS
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 
-DECIMALS = 6  # float32 holds so many of a number in [0, 1]
+DECIMALS = 6  # the precision of float32 in [0, 1]
 
 
 class Step(NamedTuple):
@@ -106,7 +106,7 @@ class FastAutoAugment(TransformAugmenter):
     suit a laptop; the authors' numbers are in brackets.
 
     Arguments:
-        n_policies: Room for so many sub-policies; a fold yields up to 50.
+        n_policies: Largest number of sub-policies; a fold yields up to 50.
         n_operations: Steps of a sub-policy.
         mean: Per-channel mean the images were normalized with; operations see them without.
         std: Per-channel standard deviation the images were normalized with.
@@ -168,7 +168,7 @@ class FastAutoAugment(TransformAugmenter):
         self.n_folds, self.n_trials = n_folds, n_trials
         self.n_images, self.fold_epochs = n_images, fold_epochs
         slots = (n_policies, n_operations)
-        self.register_buffer("operation", torch.full(slots, number_of("identity")))
+        self.register_buffer("operation", torch.full(slots, operation_index("identity")))
         self.register_buffer("probability", torch.zeros(slots))
         self.register_buffer("level", torch.zeros(slots))
         self.register_buffer("n_used", torch.tensor(0))
@@ -204,12 +204,12 @@ class FastAutoAugment(TransformAugmenter):
                 f"`policy` must have {self.n_operations} steps in every sub-policy: got one of "
                 f"{min(lengths)}. Set `n_operations`, or fill up with steps of probability 0."
             )
-        self.operation.fill_(number_of("identity"))
+        self.operation.fill_(operation_index("identity"))
         self.probability.zero_()
         self.level.zero_()
         self.n_used.fill_(len(steps))
         if steps:
-            rows = [[(number_of(s.operation), *s[1:]) for s in one] for one in steps]
+            rows = [[(operation_index(s.operation), *s[1:]) for s in one] for one in steps]
             table = torch.tensor(rows, dtype=torch.float64)
             for buffer, column in zip(
                 (self.operation, self.probability, self.level), table.unbind(-1), strict=True

@@ -14,7 +14,7 @@ from instaaug.augmentation import TestTimeAugmentation
 from instaaug.augmentation.at_test_time import Merge
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.functional.warp import PaddingMode
-from instaaug.methods.operations import Operations, number_of
+from instaaug.methods.operations import Operations, operation_index
 from instaaug.methods.simple import TransformAugmenter
 from instaaug.networks import feature_channels, make_network
 from instaaug.shapes import Images, Maps, Rows, check_finite, check_images
@@ -205,8 +205,8 @@ class LearnedLoss(TransformAugmenter):
     ∓20°, zoomed by 0.8 and 1.2, with full contrast, with sharpness 0.2, 0.5, 3 and 4, with
     saturation 0.5 and 2. Its scores, a softmax, are averaged over the input and its mirror image,
     for which the two rotations change places. ``draw`` takes the n highest scores, and starts
-    again at the highest beyond twelve; ``select`` and the generator have no say. A candidate whose
-    score is below ``threshold`` times that of the unchanged input gives its place to the latter.
+    again at the highest beyond twelve; ``select`` and the generator are ignored. A candidate whose
+    score is below ``threshold`` times that of the unchanged input is replaced by it.
     :meth:`wrap` averages probabilities.
 
     :meth:`fit` trains the predictor on a table of losses; nothing else does. It departs from the
@@ -217,15 +217,15 @@ class LearnedLoss(TransformAugmenter):
     - Soft ranks, sums of sigmoids of differences, take the place of a pre-trained sorting network
       (SoDeep), whose weights are not free. The source ranks softmin(loss/τ); τ cannot change that.
     - A mirrored image is trained with the losses of the image itself, rotations exchanged; the
-      source runs the classifier on both. Corruptions are left to whoever makes the table.
+      source runs the classifier on both. Corruptions are up to the caller, who makes the table.
     - Scores are averaged over the image and its left-right mirror image; the source's code mirrors
       top and bottom.
-    - Warps are bilinear; the source's are bicubic. As there, the image goes on mirrored outside.
+    - Warps are bilinear; the source's are bicubic. As there, the image is reflected at its edges.
 
     Arguments:
         threshold: What a candidate's score must reach, in shares of the unchanged input's. With 1
-            only candidates that promise to be better than the input take its place, which is what
-            the source's code does with every threshold up to 1; with 0 the n views are distinct.
+            only candidates predicted to be better than the input replace it, which is what the
+            source's code does with every threshold up to 1; with 0 the n views are distinct.
         in_channels: Channels of the images.
         width: Multiplies the channels of the predictor's trunk.
         mean: Per-channel mean the images were normalized with; colors are changed without.
@@ -267,7 +267,7 @@ class LearnedLoss(TransformAugmenter):
             )
         self.threshold, self.in_channels = threshold, in_channels
         self.predictor = LossPredictor(len(CANDIDATES), in_channels=in_channels, width=width)
-        rows = [(float(number_of(name)), value) for name, value in CANDIDATES]
+        rows = [(float(operation_index(name)), value) for name, value in CANDIDATES]
         self.register_buffer("table", torch.tensor(rows), persistent=False)
 
     def scores(self, x: Images) -> Float[Tensor, "batch candidates"]:

@@ -24,7 +24,7 @@ from instaaug.methods.operations import (
     RAND_OPERATIONS,
     DrawnOperations,
     Interpolation,
-    number_of,
+    operation_index,
 )
 from instaaug.methods.registry import METHODS
 from instaaug.networks.evaluation_mode import evaluation_mode
@@ -183,7 +183,7 @@ class WeightNetwork(nn.Module):
 
 
 class PairSampler(nn.Module):
-    r"""Draws ordered pairs of K operations, the more often the more they weighed of late.
+    r"""Draws ordered pairs of K operations in proportion to their recent mean weight.
 
     .. math:: p_{jk} = (1 - \varepsilon)\, \frac{\bar w_{jk}}{\sum \bar w} + \varepsilon / K^2
 
@@ -194,7 +194,7 @@ class PairSampler(nn.Module):
     Arguments:
         n_operations: K.
         epsilon: ε, the share of all draws that is uniform.
-        period: Batches until the probabilities are made anew.
+        period: Batches between updates of the probabilities.
         n_periods: How many of the latest periods count.
 
     Example:
@@ -233,7 +233,7 @@ class PairSampler(nn.Module):
 
     @torch.no_grad()
     def record(self, pairs: Int[Tensor, "rows 2"], weights: Float[Tensor, " rows"]) -> None:
-        """Take down what the images of a batch weighed; at a period's end change what is drawn."""
+        """Record the weights of a batch; at the end of a period update the probabilities."""
         n_before = int(self.n_batches)
         slot = n_before // self.period % self.n_periods
         if n_before % self.period == 0:  # what was there is out of date
@@ -260,9 +260,9 @@ class PairSampler(nn.Module):
         return entropy / log(self.n_operations**2)
 
 
-N_BINS = 1001  # as good as continuous: no two of them differ in what a byte can show
+N_BINS = 1001  # nearly continuous: neighbors differ by less than a level of a byte
 N_PERIODS = 50
-HIGHEST = 10.0  # magnitudes of an embedding; 1 is added, or the weakest would not be seen
+HIGHEST = 10.0  # magnitudes of an embedding; 1 is added, or the weakest would be 0
 N_OPERATIONS = len(RAND_OPERATIONS)
 
 
@@ -287,8 +287,8 @@ class MetaAugment(DrawnOperations, HeldOutLearner):
     .. math:: \sum_i \frac{w_i}{\sum_j w_j}\, \ell_i.
 
     The policy looks one step ahead: it minimizes the loss on held-out images that the model would
-    have after a step of gradient descent on that very objective. Pairs whose images weighed more
-    of late are drawn more often (:class:`~instaaug.methods.meta_augment.PairSampler`).
+    have after a step of gradient descent on that very objective. Pairs whose images had
+    larger weights recently are drawn more often (:class:`PairSampler`).
 
     Magnitudes are uniform, in the ranges of :class:`~instaaug.methods.RandAugment`; half of the
     signed ones go in the other direction. The embedding has a slot for each operation at each of
@@ -302,7 +302,7 @@ class MetaAugment(DrawnOperations, HeldOutLearner):
         inner_learning_rate: Of the step ahead.
         epsilon: Share of the draws that is uniform over all pairs.
         search_every: Batches per step of the policy.
-        refresh_every: Steps until the probabilities of pairs are made anew, about an epoch; the
+        refresh_every: Steps between updates of the probabilities of pairs, about an epoch; the
             latest 50 such periods count.
         mean: Per-channel mean the images were normalized with; operations see them without.
         std: Per-channel standard deviation the images were normalized with.
@@ -374,7 +374,9 @@ class MetaAugment(DrawnOperations, HeldOutLearner):
         shape = (n_samples, len(x))
         pairs = self.sampler.draw(shape, generator=generator, device=x.device)
         bins = torch.randint(self.n_bins, pairs.shape, generator=generator, device=x.device)
-        numbers = torch.tensor([number_of(name) for name in RAND_OPERATIONS], device=x.device)
+        numbers = torch.tensor(
+            [operation_index(name) for name in RAND_OPERATIONS], device=x.device
+        )
         return self.signed_theta(x, numbers[pairs], bins, generator)
 
     @override
@@ -427,9 +429,10 @@ class MetaAugment(DrawnOperations, HeldOutLearner):
 
     @override
     def objective(self, losses: Tensor, batch: AugmentedBatch) -> Tensor:
-        """The weighted mean loss; in training the sampler takes down the weights."""
+        """The weighted mean loss; in training the sampler records the weights."""
         losses = checked_losses(losses, batch).flatten()
-        raw = self.raw_weights(batch).detach().to(losses)  # on training loss it would weigh ease
+        # Detached: from the training loss the policy would learn to prefer easy images.
+        raw = self.raw_weights(batch).detach().to(losses)
         if self.training and torch.is_grad_enabled():
             self.sampler.record(self.pairs(batch), raw)
         return (raw / raw.sum() * losses).sum()

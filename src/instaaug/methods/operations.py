@@ -42,7 +42,7 @@ __all__ = [
     "Magnitudes",
     "Operations",
     "add_hole_places",
-    "number_of",
+    "operation_index",
     "values_at",
 ]
 
@@ -78,11 +78,11 @@ SIGNED = frozenset(GEOMETRIC) - {"zoom"} | {"brightness", "color", "contrast", "
 """Operations that policies do in either direction."""
 
 
-def number_of(name: str) -> int:
+def operation_index(name: str) -> int:
     """The place of an operation in :data:`OPERATIONS`.
 
     Example:
-        >>> number_of("identity")
+        >>> operation_index("identity")
         0
     """
     if name not in OPERATIONS:
@@ -117,7 +117,7 @@ class Operations(Transform):
         interpolation: How a warp reads between pixels.
 
     Example:
-        >>> negative = torch.tensor([[float(number_of("invert")), 0.0]])
+        >>> negative = torch.tensor([[float(operation_index("invert")), 0.0]])
         >>> Operations(1).apply(torch.tensor([0.0, 0.25]).view(1, 1, 1, 2), negative)
         tensor([[[[1.0000, 0.7500]]]])
     """
@@ -156,7 +156,7 @@ class Operations(Transform):
                 mode = self.interpolation
                 out[moved] = warp(x[moved], matrix, padding_mode=padding_mode, mode=mode)
             for name, change in WITHOUT_WARP.items():
-                rows = (operation == number_of(name)).nonzero().flatten()
+                rows = (operation == operation_index(name)).nonzero().flatten()
                 if len(rows):
                     out[rows] = change(x[rows], value[rows])
             x = out
@@ -173,7 +173,7 @@ def _steps(theta: Rows) -> list[tuple[Numbers, Scalars]]:
 
 
 def _is_geometric(operation: Numbers) -> Bool[Tensor, " batch"]:
-    first, last = number_of(GEOMETRIC[0]), number_of(GEOMETRIC[-1])
+    first, last = operation_index(GEOMETRIC[0]), operation_index(GEOMETRIC[-1])
     return (operation >= first) & (operation <= last)
 
 
@@ -191,10 +191,10 @@ def _matrix(operation: Numbers, value: Scalars, aspect: float) -> Matrices:
     """Output to input coordinates; the identity for operations on pixel values."""
 
     def given(name: str) -> Scalars:
-        return torch.where(operation == number_of(name), value, 0.0)
+        return torch.where(operation == operation_index(name), value, 0.0)
 
     zoom = 1 + given("zoom")
-    flipped_zoom = torch.where(operation == number_of("flip"), -zoom, zoom)
+    flipped_zoom = torch.where(operation == operation_index("flip"), -zoom, zoom)
     parts = (
         _corner_shear(given("shear_x"), given("shear_y"), aspect),
         translation_matrix(torch.stack([given("translate_x"), given("translate_y")], dim=-1)),
@@ -246,14 +246,14 @@ def values_at(
         coin: Whether an operation that may be mirrored is.
 
     Example:
-        >>> turn = torch.tensor([number_of("rotate"), number_of("posterize")])
+        >>> turn = torch.tensor([operation_index("rotate"), operation_index("posterize")])
         >>> values_at(turn, torch.tensor([1.0, 0.6]), torch.tensor([True, True]))
         tensor([-0.5236,  6.0000])
     """
     ends = level.new_tensor([LEVELS.get(name, (0.0, 0.0)) for name in OPERATIONS])
     low, high = ends[operation].unbind(-1)
     value = low + (high - low) * level
-    value = torch.where(operation == number_of("posterize"), value.floor(), value)
+    value = torch.where(operation == operation_index("posterize"), value.floor(), value)
     mirrored = torch.tensor([name in MIRRORED for name in OPERATIONS], device=level.device)
     return torch.where(mirrored[operation] & coin, -value, value)
 
@@ -334,13 +334,13 @@ def add_hole_places(
 
     Example:
         >>> value = add_hole_places(
-        ...     torch.tensor([number_of("cutout")]), torch.tensor([0.25]), None
+        ...     torch.tensor([operation_index("cutout")]), torch.tensor([0.25]), None
         ... )
         >>> value - value.floor()
         tensor([0.2500])
     """
     place = torch.randint(HOLE_PLACES, value.shape, generator=generator, device=value.device)
-    return torch.where(operation == number_of("cutout"), value + place, value)
+    return torch.where(operation == operation_index("cutout"), value + place, value)
 
 
 class DrawnOperations(TransformAugmenter, ABC):

@@ -14,7 +14,7 @@ from instaaug.methods.operations import (
     RAND_OPERATIONS,
     DrawnOperations,
     Interpolation,
-    number_of,
+    operation_index,
 )
 from instaaug.methods.registry import METHODS
 from instaaug.shapes import Images
@@ -81,7 +81,9 @@ class RandAugment(DrawnOperations):
     def draw_theta(
         self, x: Images, n_samples: int, generator: Generator | None
     ) -> Float[Tensor, "n batch d"]:
-        numbers = torch.tensor([number_of(name) for name in RAND_OPERATIONS], device=x.device)
+        numbers = torch.tensor(
+            [operation_index(name) for name in RAND_OPERATIONS], device=x.device
+        )
         drawn = (n_samples, len(x), self.n_operations)
         which = torch.randint(len(numbers), drawn, generator=generator, device=x.device)
         magnitude_bin = torch.full_like(which, self.magnitude)

@@ -27,7 +27,7 @@ class _Methods(Registry[type[Augmenter]]):
 
 
 METHODS: Registry[type[Augmenter]] = _Methods("method")
-"""Every method that training can be told to use, filled by ``@METHODS.register("name")``."""
+"""All methods by the name that settings give them, filled by ``@METHODS.register("name")``."""
 
 METHODS.register("instaaug")(InstaAug)
 

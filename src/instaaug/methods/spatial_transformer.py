@@ -65,10 +65,10 @@ class SpatialTransformer(TransformAugmenter):
 
     .. math:: \tilde x(u, v) = x\bigl(A_\theta\,(u, v, 1)^\top\bigr), \qquad \theta = g(x)
 
-    There is no chance in it: all samples of an input are equal, and at test time the model sees
+    Nothing is random: all samples of an input are equal, and at test time the model sees
     the same as in training (:meth:`canonical`). The last layer starts with zero weights and the
     identity as its bias, so that at first nothing happens. A tenth of the model's learning rate
-    is usual for g: it is easily carried away to where nothing of the image is left.
+    is usual for g: with more it easily diverges to maps that show nothing of the image.
 
     g has the same trunk as InstaAug's φ, without BatchNorm. θ is A's two upper rows, row by row,
     in the normalized frame.
@@ -140,7 +140,7 @@ class SpatialTransformer(TransformAugmenter):
 
     @override
     def monitor(self, batch: AugmentedBatch) -> Mapping[str, Tensor]:
-        """Area that is looked at, in areas of the image, and its distance from the middle."""
+        """Area of the region that is read, relative to the image, and distance from the center."""
         a, b, right, c, d, down = batch.theta.detach().unbind(-1)
         return {
             "area/seen": (a * d - b * c).abs().mean(),

@@ -13,7 +13,7 @@ from instaaug.methods.operations import (
     WIDE,
     DrawnOperations,
     Interpolation,
-    number_of,
+    operation_index,
 )
 from instaaug.methods.registry import METHODS
 from instaaug.shapes import Images
@@ -69,7 +69,9 @@ class TrivialAugment(DrawnOperations):
     def draw_theta(
         self, x: Images, n_samples: int, generator: Generator | None
     ) -> Float[Tensor, "n batch d"]:
-        numbers = torch.tensor([number_of(name) for name in RAND_OPERATIONS], device=x.device)
+        numbers = torch.tensor(
+            [operation_index(name) for name in RAND_OPERATIONS], device=x.device
+        )
         drawn = (n_samples, len(x), 1)
         which = torch.randint(len(numbers), drawn, generator=generator, device=x.device)
         bins = torch.randint(self.n_bins, drawn, generator=generator, device=x.device)

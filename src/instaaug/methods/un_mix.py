@@ -1,4 +1,4 @@
-"""Un-Mix: mixtures of views, which are to be as similar to each of the two as their share."""
+"""Un-Mix: mixtures of views for contrastive learning, in proportion to their shares."""
 
 from collections.abc import Sequence
 
@@ -32,7 +32,7 @@ class UnMix(RandomResizedCrop):
 
     .. math:: \lambda\,L(\tilde z, z') + (1 - \lambda)\,L(\tilde z_\text{reversed}, z')
 
-    with z' of the other views. What is drawn, and what is seen at test time, are crops alone.
+    with z' of the other views. θ, and views at test time, are crops alone.
 
     Arguments:
         alpha: α of the law of λ, Beta(α, α), one draw per batch; after CutMix λ is the share of

@@ -207,7 +207,7 @@ class Viewmaker(SimpleAugmenter):
         return self.unit_range.left((pixels + delta).clamp(0, 1))
 
     def distortion(self, pixels: Images, theta: Float[Tensor, "batch d"]) -> Images:
-        """δ of images in [0, 1]; its gradient climbs."""
+        """δ of images in [0, 1]; its gradient is reversed."""
         check_images(pixels, channels=self.in_channels)
         n_noise = self._n_noise(pixels)
         if theta.shape != (len(pixels), n_noise):
@@ -219,7 +219,7 @@ class Viewmaker(SimpleAugmenter):
         made = self.network(pixels.to(weight.dtype), theta.to(weight.dtype))
         direction = at_least_float32(_reverse_gradient(made)).tanh()
         size = direction.abs().mean(dim=(1, 2, 3), keepdim=True)
-        # A blank picture, as of weights that are all zero, has no direction.
+        # An output of zeros, as of weights that are all zero, has no direction.
         return direction * (self.eps / size.masked_fill(size == 0, 1))
 
     def _n_noise(self, x: Images) -> int:
