@@ -17,7 +17,7 @@ from instaaug.methods import NoAugmentation
 from instaaug.methods.distortions import Distortions
 from instaaug.methods.operations import Operations
 from instaaug.methods.un_mix import UnMix
-from tests.contracts.test_augmenter_contract import MEAN, STD, made
+from tests.contracts.test_augmenter_contract import MEAN, STD, build
 from tests.support.fake_device import DEVICE, DeviceGenerator, host_never_waits
 from tests.support.models import small_classifier
 
@@ -78,7 +78,7 @@ def take_step_on_device(
 def take_later_step_on_device(method: str) -> None:
     """The first step, on the host, may look at whatever is looked at once."""
     model = small_classifier(N_CLASSES)
-    augmenter = made(method, model)
+    augmenter = build(method, model)
     take_step(augmenter, model, torch.device("cpu"), n_samples=2)
     copies = method not in WAITING  # those copy their tables of operations as well
     take_step_on_device(augmenter, model, n_samples=2, copies=copies)
