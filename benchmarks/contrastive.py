@@ -2,7 +2,7 @@
 
 Needs INSTAAUG_DATA, a folder with the original files in ``tiny-imagenet``. One ``instaaug
 compare``, about an hour of two cores, which goes on where it stopped; three runs with stronger
-distortions; then one ``instaaug objects`` for every run that learned its crops.
+distortions; then one ``python -m paper.objects`` for every run that learned its crops.
 """
 
 import os
@@ -45,7 +45,7 @@ def train_for_objects() -> None:
 
 def object_rows() -> list[dict[str, Any]]:
     """How well the crops of every run overlap the objects of the test images."""
-    from instaaug.runs.object_search import search_objects
+    from paper.objects.search import search_objects
 
     learned = [ROOT / RUNS / "instaaug", ROOT / RUNS / "instaaug-shared", ROOT / OBJECT_RUNS]
     return [
@@ -66,7 +66,7 @@ def main() -> None:
         "command": " ".join(COMMAND),
         "methods": method_rows(ROOT / RUNS, reference="random-crop"),
         "runs": run_rows(ROOT / RUNS, "knn", "probe_validation"),
-        "object command": " ".join(OBJECT_COMMAND) + " --seed S --out RUN; instaaug objects RUN",
+        "object command": " ".join(OBJECT_COMMAND) + " --seed S --out RUN; python -m paper.objects RUN",
         "note": NOTE,
         "objects": object_rows(),
     }

@@ -214,36 +214,6 @@ def inspect(
 
 
 @app.command()
-def objects(
-    run: Run,
-    boxes: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(
-            help="A CSV file with the columns path,left,top,right,bottom; edges are shares of "
-            "the picture's width and height.",
-            show_default="those of Tiny-ImageNet",
-        ),
-    ] = None,
-    n_images: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(min=3, help="Most test images to look at.", show_default="all with a box"),
-    ] = None,
-    out: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(help="Folder for numbers and pictures.", show_default="RUN/objects"),
-    ] = None,
-) -> None:
-    """Find out whether learned crops look at the object, and whether their size follows its.
-
-    Compares them with crops of the same sizes at the places of the average image, of the grid,
-    and anywhere: what habit and chance give. Nothing is sampled.
-    """
-    from instaaug.cli.objects import run_objects
-
-    run_objects(run, boxes=boxes, n_images=n_images, out=out)
-
-
-@app.command()
 def bench(
     questions: Annotated[
         Optional[list[str]],  # noqa: UP045

@@ -16,13 +16,13 @@ from instaaug.data import LabeledImages, load_data
 from instaaug.data.decode import decode_image
 from instaaug.distributions import CategoricalTheta, Joint
 from instaaug.errors import ArgumentError, DataError
-from instaaug.runs.object_boxes import in_the_square, object_boxes, read_boxes
-from instaaug.runs.object_search import _normalized, crop_probabilities
-from instaaug.runs.subjects import Subject
 from instaaug.functional.boxes import box_iou
 from instaaug.methods import NoAugmentation
-from instaaug.report.objects.findings import find_objects
+from instaaug.runs.subjects import Subject
 from instaaug.transforms import Crop, Rotation
+from paper.objects.boxes import in_the_square, object_boxes, read_boxes
+from paper.objects.findings import find_objects
+from paper.objects.search import _normalized, crop_probabilities
 from tests.support.picture_files import save_rotated
 
 HEADER = "path,left,top,right,bottom\n"
@@ -236,13 +236,10 @@ def subject(augmenter: Any) -> Subject:
 def test_an_augmenter_that_sees_the_object_gets_credit() -> None:
     images, boxes = bright_squares(70)
     aug = Seeing(Crop(levels=LEVELS, max_outside=0.0))
-    done: list[tuple[int, int]] = []
-    probs, grid = crop_probabilities(subject(aug), images, lambda *n: done.append(n))
-    assert done == [(64, 70), (70, 70)]
+    probs, grid = crop_probabilities(subject(aug), images)
     found = find_objects(probs, grid, _normalized(boxes))
     assert found.mean("iou", "learned") > 0.6
     gain = found.gain("iou", "average")
-    assert gain.interval is not None
     assert gain.interval[0] > 0.1
     assert found.size_correlation.value is not None
     assert found.size_correlation.value > 0.8

@@ -1,4 +1,4 @@
-"""Overlaps agree with counting pixels, with a fine grid of places, and with drawing them."""
+"""Overlaps agree with counting pixels and a fine grid of places; other places keep the sizes."""
 
 from math import sqrt
 
@@ -7,7 +7,17 @@ import torch
 from torch import Generator, Tensor
 
 from instaaug.functional.boxes import box_iou
-from instaaug.report.objects.overlap import MEASURES, overlaps, overlaps_anywhere
+from instaaug.parameterizations import CropGrid
+from paper.objects.overlap import (
+    MEASURES,
+    average_places,
+    best_places,
+    box_sizes,
+    overlaps,
+    overlaps_anywhere,
+    size_probs,
+    uniform_places,
+)
 
 OBJECTS = torch.tensor(
     [
@@ -19,6 +29,10 @@ OBJECTS = torch.tensor(
     dtype=torch.float64,
 )
 SIZES = torch.tensor([[2.0, 2.0], [1.1, 1.1], [0.3, 1.7], [0.1, 0.1]], dtype=torch.float64)
+
+GRID_BOXES = CropGrid([(1.0, 1), (0.5, 3), (0.4, 2)], max_outside=0.0).boxes.double()
+GRID_SIZES, MEMBERS = box_sizes(GRID_BOXES)
+LEVELS = [MEMBERS.eq(s) for s in range(len(GRID_SIZES))]
 
 
 def random_boxes(n: int, generator: Generator) -> Tensor:
@@ -90,7 +104,7 @@ def test_random_places_agree_with_drawn_ones(generator: Generator) -> None:
 
 def test_more_nodes_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     few = overlaps_anywhere(OBJECTS, SIZES)
-    monkeypatch.setattr("instaaug.report.objects.overlap.N_NODES", 20)
+    monkeypatch.setattr("paper.objects.overlap.N_NODES", 20)
     torch.testing.assert_close(overlaps_anywhere(OBJECTS, SIZES).iou, few.iou, atol=1e-11, rtol=0)
 
 
@@ -104,8 +118,63 @@ def test_the_whole_image_has_one_place() -> None:
 
 def test_images_taken_in_parts_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = overlaps_anywhere(OBJECTS, SIZES)
-    monkeypatch.setattr("instaaug.report.objects.overlap.AT_ONCE", 1)
+    monkeypatch.setattr("paper.objects.overlap.AT_ONCE", 1)
     for (_, one), (_, other) in zip(
         whole.items(), overlaps_anywhere(OBJECTS, SIZES).items(), strict=True
     ):
         torch.testing.assert_close(one, other)
+
+
+def choices(generator: Generator, n: int = 6) -> Tensor:
+    logits = 2 * torch.randn(n, len(GRID_BOXES), generator=generator, dtype=torch.float64)
+    return logits.softmax(dim=1)
+
+
+def test_sizes_are_told_apart() -> None:
+    torch.testing.assert_close(GRID_SIZES[MEMBERS], GRID_BOXES[:, 2:])
+    assert MEMBERS.bincount().tolist() == [4, 9, 1]  # the smallest first
+
+
+def test_sizes_keep_their_probabilities(generator: Generator) -> None:
+    probs = choices(generator)
+    sizes = size_probs(probs, MEMBERS)
+    naive = torch.stack([probs[:, level].sum(dim=1) for level in LEVELS], dim=1)
+    torch.testing.assert_close(sizes, naive)
+    scores = torch.rand(probs.shape, generator=generator, dtype=torch.float64)
+    for moved in (
+        average_places(probs, MEMBERS),
+        uniform_places(probs, MEMBERS),
+        best_places(probs, MEMBERS, scores),
+    ):
+        torch.testing.assert_close(size_probs(moved, MEMBERS), sizes)
+
+
+def test_habit_chooses_every_box_as_often_as_all_images_together(generator: Generator) -> None:
+    probs = choices(generator)
+    moved = average_places(probs, MEMBERS)
+    torch.testing.assert_close(moved.sum(dim=0), probs.sum(dim=0))
+    for level in LEVELS:  # and given the size, all images alike
+        given = moved[:, level] / moved[:, level].sum(dim=1, keepdim=True)
+        torch.testing.assert_close(given, given[:1].expand_as(given))
+
+
+def test_a_size_that_no_image_chooses_makes_no_trouble() -> None:
+    probs = torch.zeros(2, len(GRID_BOXES), dtype=torch.float64)
+    probs[:, 0] = 1.0
+    torch.testing.assert_close(average_places(probs, MEMBERS), probs)
+
+
+def test_uniform_places_are_alike_within_a_size(generator: Generator) -> None:
+    moved = uniform_places(choices(generator), MEMBERS)
+    for level in LEVELS:
+        alike = moved[:, level][:, :1].expand(-1, int(level.sum()))
+        torch.testing.assert_close(moved[:, level], alike)
+
+
+def test_the_best_places_are_those_of_a_search(generator: Generator) -> None:
+    probs = choices(generator)
+    scores = torch.rand(probs.shape, generator=generator, dtype=torch.float64)
+    found = (best_places(probs, MEMBERS, scores) * scores).sum(dim=1)
+    for i in range(len(probs)):
+        naive = sum(float(probs[i, level].sum() * scores[i, level].max()) for level in LEVELS)
+        assert abs(float(found[i]) - naive) < 1e-12

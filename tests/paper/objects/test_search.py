@@ -1,4 +1,4 @@
-"""``instaaug objects``."""
+"""``python -m paper.objects``."""
 
 import json
 import sys
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from paper.objects.__main__ import main
 from tests.support.command_line import QUICK, CommandLine
 from tests.support.spots import spot_folder
 
@@ -26,10 +27,8 @@ def boxes(shop: Path, tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def _no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Most of the time goes into them."""
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+def objects(*arguments: object) -> None:
+    main([str(argument) for argument in arguments])
 
 
 def numbers(folder: Path) -> dict[str, Any]:
@@ -37,56 +36,52 @@ def numbers(folder: Path) -> dict[str, Any]:
     return found
 
 
+def error(*arguments: object) -> str:
+    with pytest.raises(SystemExit) as stop:
+        objects(*arguments)
+    return str(stop.value)
+
+
 def test_a_run_is_compared_with_a_table_of_boxes(
-    instaaug: CommandLine, shop: Path, boxes: Path, tmp_path: Path
+    shop: Path, boxes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    done = instaaug("objects", shop / "run", "--boxes", boxes, "--out", "found")
-    assert done.code == 0, done.err
+    objects(shop / "run", "--boxes", boxes, "--out", "found")
+    out = capsys.readouterr().out
     assert {file.name for file in (tmp_path / "found").iterdir()} == FILES
     content = numbers(tmp_path / "found")
     assert content["n_images"] + content["n_without_box"] == content["n_test"]
     assert content["n_without_box"] > 0
-    assert f"{content['n_without_box']} test images have no box" in done.out
-    assert content["in_words"] in done.out
+    assert f"{content['n_without_box']} test images have no box" in out
+    assert content["in_words"] in out
     iou = content["overlap"]["iou"]
     for place in ("learned", "average", "grid", "anywhere", "best"):
         assert 0 < iou[place] < 1
-        assert f"{iou[place]:.4f}" in done.out
+        assert f"{iou[place]:.4f}" in out
     with Image.open(tmp_path / "found" / "object_crops.png") as picture:
         assert picture.width > 1000
 
 
-@pytest.mark.usefixtures("_no_pictures")
-def test_fewer_images_can_be_asked_for_and_the_folder_is_the_runs_own(
-    instaaug: CommandLine, shop: Path, boxes: Path
+def test_without_matplotlib_there_are_numbers_all_the_same(
+    shop: Path, boxes: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    done = instaaug("objects", shop / "run", "--boxes", boxes, "--n-images", 3)
-    assert done.code == 0, done.err
-    assert numbers(shop / "run" / "objects")["n_images"] == 3
-
-
-@pytest.mark.usefixtures("_no_pictures")
-def test_the_table_fits_into_eighty_columns(
-    instaaug: CommandLine, shop: Path, boxes: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    """In the run's own folder by default; and the table fits into eighty columns."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setenv("COLUMNS", "80")
-    out = instaaug("objects", shop / "run", "--boxes", boxes, "--out", "found").out
-    table = out.split("On ")[0]
+    objects(shop / "run", "--boxes", boxes, "--n-images", 3)
+    assert [file.name for file in (shop / "run" / "objects").iterdir()] == ["objects.json"]
+    assert numbers(shop / "run" / "objects")["n_images"] == 3
+    table = capsys.readouterr().out.split("On ")[0]
     assert max(map(len, table.splitlines())) <= 80
     assert "as for the average image" in table
 
 
-@pytest.mark.usefixtures("_no_pictures")
-def test_without_matplotlib_there_are_numbers_all_the_same(
-    instaaug: CommandLine, shop: Path, boxes: Path, tmp_path: Path
+def test_a_fit_for_a_frozen_model_is_looked_at(
+    instaaug: CommandLine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    done = instaaug("objects", shop / "run", "--boxes", boxes, "--out", "found")
-    assert done.code == 0, done.err
-    assert [file.name for file in (tmp_path / "found").iterdir()] == ["objects.json"]
-
-
-@pytest.mark.usefixtures("_no_pictures")
-def test_a_fit_for_a_frozen_model_is_looked_at(instaaug: CommandLine, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     spots = spot_folder(tmp_path / "spots", 12)
     small = ("--size", "16", "--side", "32", "--crops", "1:1,0.5:2", "--samples", "2")
     model = "tests.support.spots:spotter"
@@ -95,21 +90,20 @@ def test_a_fit_for_a_frozen_model_is_looked_at(instaaug: CommandLine, tmp_path: 
     rows = [f"{file.relative_to(spots)},0,0,0.5,0.5" for file in sorted(spots.glob("*/*.png"))]
     table = tmp_path / "boxes.csv"
     table.write_text("\n".join(["path,left,top,right,bottom", *rows]))
-    done = instaaug("objects", "fit", "--boxes", table)
-    assert done.code == 0, done.err
-    assert "taught an order of views" in done.out
+    objects("fit", "--boxes", table)
+    assert "taught an order of views" in capsys.readouterr().out
     assert numbers(tmp_path / "fit" / "objects")["n_without_box"] == 0
 
 
 def test_mistakes_are_told_in_a_sentence(
     instaaug: CommandLine, shop: Path, boxes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "There is no run in 'nowhere'" in instaaug.error("objects", "nowhere")
-    assert "brings no boxes along" in instaaug.error("objects", shop / "run")
-    assert "'gone.csv'" in instaaug.error("objects", shop / "run", "--boxes", "gone.csv")
+    assert "There is no run in 'nowhere'" in error("nowhere").replace(str(Path.cwd()) + "/", "")
+    assert "brings no boxes along" in error(shop / "run")
+    assert "'gone.csv'" in error(shop / "run", "--boxes", "gone.csv")
     header, first, *_ = boxes.read_text().splitlines()
     boxes.write_text(f"{header}\n{first.replace('cat', 'cow')}")
-    assert "none of" in instaaug.error("objects", shop / "run", "--boxes", boxes)
+    assert "none of" in error(shop / "run", "--boxes", boxes)
     monkeypatch.setenv("INSTAAUG_CACHE", str(shop / "cache"))
     assert instaaug("train", shop / "pets", "--method", "none", "--out", "none", *QUICK).code == 0
-    assert "must have learned a distribution" in instaaug.error("objects", "none")
+    assert "must have learned a distribution" in error("none")

@@ -1,4 +1,4 @@
-"""Whether learned crops find the object: on every image against chance, and over all images."""
+"""Whether learned crops overlap the object more than chance does, in numbers and in words."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -9,18 +9,31 @@ from jaxtyping import Float
 from torch import Tensor
 
 from instaaug.errors import ArgumentError, ShapeError
-from instaaug.report.objects.overlap import MEASURES, Overlaps, overlaps, overlaps_anywhere
-from instaaug.report.objects.places import (
+from instaaug.report.compared.digits import p_in_digits
+from instaaug.report.pictures.crop_sizes import box_sides
+from instaaug.stats import PairedTTest, RankCorrelation, paired_t_test, spearman
+from paper.objects.overlap import (
+    MEASURES,
+    Overlaps,
     average_places,
     best_places,
     box_sizes,
+    overlaps,
+    overlaps_anywhere,
     size_probs,
     uniform_places,
 )
-from instaaug.report.pictures.crop_sizes import box_sides
-from instaaug.stats import PairedTTest, RankCorrelation, paired_t_test, spearman
 
-__all__ = ["COMPARED", "PLACES", "Findings", "find_objects"]
+__all__ = [
+    "COMPARED",
+    "PLACES",
+    "Findings",
+    "describe_correlation",
+    "describe_findings",
+    "describe_gain",
+    "find_objects",
+    "write_number",
+]
 
 PLACES: Mapping[str, str] = {
     "learned": "learned for the image",
@@ -40,6 +53,9 @@ INTERVALS = (
     "the percentiles of the bootstrap (2000 resamples of images) for Spearman's correlation."
 )
 ROUNDING = 1e-3  # by which probabilities may miss the sum of 1
+
+LEVEL = 0.05  # of a test
+DECIMALS = 4
 
 
 @dataclass(frozen=True)
@@ -156,3 +172,96 @@ def _check(probs: Tensor, boxes: Tensor, objects: Tensor) -> None:
         raise ArgumentError(
             f"`objects` must have positive sides: row {row} has {objects[row, 2:].tolist()}."
         )
+
+
+def write_number(value: float, *, decimals: int = DECIMALS, signed: bool = False) -> str:
+    """A write_number with a real minus, and a plus if its sign matters.
+
+    Example:
+        >>> (
+        ...     write_number(-0.25),
+        ...     write_number(0.5, decimals=1, signed=True),
+        ...     write_number(-0.00001, signed=True),
+        ... )
+        ('−0.2500', '+0.5', '0.0000')
+    """
+    text = f"{value:+.{decimals}f}" if signed else f"{value:.{decimals}f}"
+    return (text.lstrip("+-") if float(text) == 0 else text).replace("-", "−")
+
+
+def describe_gain(gain: PairedTTest) -> str:
+    """A difference with its p-value: what stands beside a row of a chart."""
+    return f"{write_number(gain.mean, signed=True)}, {_write_p(gain.p_value)}"
+
+
+def describe_correlation(found: RankCorrelation) -> str:
+    """Spearman's ρ with its interval."""
+    if found.value is None or found.interval is None:
+        return "all crops have the same expected size"
+    value, low, high = (write_number(v, decimals=3) for v in (found.value, *found.interval))
+    return f"Spearman’s ρ = {value} ({low} to {high})"
+
+
+def describe_findings(found: Findings) -> str:
+    """Whether learned crops overlap objects more than chance, and follow their size."""
+    mean = {place: write_number(found.mean("iou", place)) for place in found.expected}
+    return " ".join(
+        [
+            f"On {found.n_images:,} test images, the learned crops overlap the object with an "
+            f"expected IoU of {mean['learned']}.",
+            _average_words(found),
+            f"Crops of these sizes have {mean['grid']} at any place of the grid, "
+            f"{mean['anywhere']} anywhere in the image, and {mean['best']} at the grid’s best "
+            "places.",
+            _size_words(found),
+        ]
+    )
+
+
+def _average_words(found: Findings) -> str:
+    gain = found.gain("iou", "average")
+    if gain.mean == 0 and gain.p_value == 1:
+        return (
+            "Crops of the same sizes at the places of the average image overlap exactly as much: "
+            "places do not depend on the image."
+        )
+    words = (
+        "Crops of the same sizes at the places of the average image have "
+        f"{write_number(found.mean('iou', 'average'))}: looking at the image"
+    )
+    low, high = (write_number(end, signed=True) for end in gain.interval)
+    mean, p = write_number(gain.mean, signed=True), _write_p(gain.p_value)
+    known = f"{mean} (95 % interval {low} to {high}, {p})"
+    if gain.p_value >= LEVEL:
+        return f"{words} makes no difference beyond chance, {known}."
+    room = found.mean("iou", "best") - found.mean("iou", "average")
+    if gain.mean < 0:
+        return f"{words} is worse than that, {known}."
+    return f"{words} gains {known}, {_share(gain.mean, room)} of what the best places would."
+
+
+def _size_words(found: Findings) -> str:
+    side = write_number(float(found.crop_side.mean()), decimals=3)
+    correlation = found.size_correlation
+    if correlation.value is None or correlation.interval is None:
+        return f"All images get crops of the same expected side, {side} of the image’s."
+    low, high = (round(end, 3) for end in correlation.interval)  # as they are written
+    if low > 0:
+        words = "Larger objects get larger crops"
+    elif high < 0:
+        words = "Larger objects get smaller crops"
+    else:
+        words = "The size of the crops does not follow that of the objects"
+    return (
+        f"{words}: {describe_correlation(correlation)}. The expected side of a crop is {side} of "
+        f"the image’s, with a standard deviation of {float(found.crop_side.std()):.2g} between images."
+    )
+
+
+def _write_p(value: float) -> str:
+    words = p_in_digits(value)
+    return f"p {words[0]} {words[1:]}" if words.startswith("<") else f"p = {words}"
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{part / whole:.1%}".replace("%", " %") if whole > 0 else "all"

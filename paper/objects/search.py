@@ -1,7 +1,6 @@
-"""Ask a run where the objects of its test images are: what ``instaaug objects`` calls."""
+"""Compare the crops that a run learned with the objects in its test images."""
 
 import json
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,16 +14,14 @@ from instaaug.data import LabeledImages
 from instaaug.data.labeled import evenly_spaced_indices
 from instaaug.distributions import CategoricalTheta
 from instaaug.errors import ArgumentError, DataError
-from instaaug.runs.object_boxes import Fractions, object_boxes
-from instaaug.runs.subjects import Subject, find_subject
 from instaaug.files import write_text
 from instaaug.networks.evaluation_mode import evaluation_mode
-from instaaug.report.objects.chart import draw_objects
-from instaaug.report.objects.crops import draw_object_crops, evenly_sized
-from instaaug.report.objects.findings import Findings, find_objects
-from instaaug.report.objects.words import in_words
 from instaaug.report.records.run_record import read_record
 from instaaug.report.theme import MissingPlottingError, save_figure
+from instaaug.runs.subjects import Subject, find_subject
+from paper.objects.boxes import Fractions, object_boxes
+from paper.objects.findings import Findings, describe_findings, find_objects
+from paper.objects.pictures import draw_object_crops, draw_objects, evenly_sized
 
 __all__ = ["ObjectSearch", "crop_probabilities", "search_objects"]
 
@@ -35,7 +32,6 @@ N_PICTURES = 8
 RANKS = (
     " The fit was taught an order of views: its probabilities say which come first, not how often."
 )
-OnProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -61,8 +57,6 @@ def search_objects(
     boxes: str | Path | None = None,
     n_images: int | None = None,
     out: str | Path | None = None,
-    on_decode: OnProgress | None = None,
-    on_progress: OnProgress | None = None,
 ) -> ObjectSearch:
     """Compare the learned crops of a run's test images with the boxes of their objects.
 
@@ -74,8 +68,6 @@ def search_objects(
             of Tiny-ImageNet.
         n_images: Most test images to look at, from all over those with a box; all by default.
         out: Where to write; ``objects`` in the run's folder by default.
-        on_decode: Called with the number of files decoded and of all files.
-        on_progress: Called with the number of images looked at and of all.
 
     Raises:
         ArgumentError: If the run has learned no distribution over crop boxes.
@@ -85,7 +77,7 @@ def search_objects(
     folder = Path(path) / "objects" if out is None else Path(out)
     subject = find_subject(path)
     _crop_augmenter(subject)
-    every = subject.test_images(on_decode)
+    every = subject.test_images(None)
     known = object_boxes(every, read_record(path).config, boxes)
     if len(known) < FEWEST:
         raise DataError(
@@ -95,10 +87,10 @@ def search_objects(
     rows = list(known)
     rows = [rows[i] for i in evenly_spaced_indices(len(rows), n_images or len(rows))]
     images, objects = every.subset(rows), _normalized([known[row] for row in rows])
-    probs, table = crop_probabilities(subject, images, on_progress)
+    probs, table = crop_probabilities(subject, images)
     findings = find_objects(probs, table, objects)
     n_without = len(every) - len(known)
-    words = in_words(findings) + (RANKS if subject.ranks_views else "")
+    words = describe_findings(findings) + (RANKS if subject.ranks_views else "")
     content = {
         "run": str(path),
         "boxes": "Tiny-ImageNet's own" if boxes is None else str(boxes),
@@ -116,7 +108,7 @@ def search_objects(
 
 @torch.no_grad()
 def crop_probabilities(
-    subject: Subject, images: LabeledImages, on_progress: OnProgress | None = None
+    subject: Subject, images: LabeledImages
 ) -> tuple[Float[Tensor, "n k"], Float[Tensor, "k 4"]]:
     """How probable every box is for every image, and the boxes.
 
@@ -125,7 +117,6 @@ def crop_probabilities(
     Arguments:
         subject: The run.
         images: Of its kind.
-        on_progress: Called with the number of images done and of all.
     """
     aug = _crop_augmenter(subject)
     by_class = aug.settings.conditioning == "class"
@@ -144,8 +135,6 @@ def crop_probabilities(
                 )
             parts.append(factor.logits.double().softmax(dim=-1).expand(len(x), -1).cpu())
             table = factor.table.double().cpu()
-            if on_progress is not None:
-                on_progress(rows.stop, len(images))
     return torch.cat(parts), table
 
 

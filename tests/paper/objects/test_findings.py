@@ -10,10 +10,9 @@ from torch import Generator, Tensor
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.functional.boxes import box_iou
 from instaaug.parameterizations import CropGrid
-from instaaug.report.objects.findings import COMPARED, PLACES, Findings, find_objects
-from instaaug.report.objects.overlap import MEASURES, overlaps
-from instaaug.report.objects.words import in_words
 from instaaug.report.pictures.crop_sizes import box_sides
+from paper.objects.findings import COMPARED, PLACES, Findings, describe_findings, find_objects
+from paper.objects.overlap import MEASURES, overlaps
 
 BOXES = CropGrid([(1.0, 1), (0.6, 4), (0.3, 6)], max_outside=0.0).boxes.double()
 
@@ -50,7 +49,7 @@ def test_crops_that_find_the_object_are_found_out(generator: Generator) -> None:
             assert gain.p_value < 1e-6
     assert found.size_correlation.value is not None
     assert found.size_correlation.value > 0.8
-    words = in_words(found)
+    words = describe_findings(found)
     assert "looking at the image gains" in words
     assert "Larger objects get larger crops" in words
 
@@ -62,7 +61,7 @@ def test_what_ignores_the_image_gains_exactly_nothing(generator: Generator) -> N
         gain = found.gain(measure, "average")
         assert (gain.mean, gain.interval, gain.p_value) == (0.0, (0.0, 0.0), 1.0)
     assert found.size_correlation.value is None
-    words = in_words(found)
+    words = describe_findings(found)
     assert "places do not depend on the image" in words
     assert "same expected side" in words
     assert "standard deviation" not in words
@@ -85,7 +84,7 @@ def test_crops_that_flee_the_object_are_worse(generator: Generator) -> None:
     gain = found.gain("iou", "average")
     assert gain.interval is not None
     assert gain.interval[1] < 0
-    assert "looking at the image is worse" in in_words(found)
+    assert "looking at the image is worse" in describe_findings(found)
 
 
 def test_chance_is_called_chance(generator: Generator) -> None:
@@ -95,7 +94,7 @@ def test_chance_is_called_chance(generator: Generator) -> None:
     p_value = found.gain("iou", "average").p_value
     assert p_value is not None
     assert p_value > 0.05
-    assert "no difference beyond chance" in in_words(found)
+    assert "no difference beyond chance" in describe_findings(found)
 
 
 def test_expectations_agree_with_drawn_crops(generator: Generator) -> None:
