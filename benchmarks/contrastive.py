@@ -66,7 +66,9 @@ def main() -> None:
         "command": " ".join(COMMAND),
         "methods": method_rows(ROOT / RUNS, reference="random-crop"),
         "runs": run_rows(ROOT / RUNS, "knn", "probe_validation"),
-        "object command": " ".join(OBJECT_COMMAND) + " --seed S --out RUN; python -m paper.objects RUN",
+        "object command": " ".join(
+            [*OBJECT_COMMAND, "--seed S --out RUN; python -m paper.objects RUN"]
+        ),
         "note": NOTE,
         "objects": object_rows(),
     }

@@ -254,7 +254,8 @@ def _size_words(found: Findings) -> str:
         words = "The size of the crops does not follow that of the objects"
     return (
         f"{words}: {describe_correlation(correlation)}. The expected side of a crop is {side} of "
-        f"the image’s, with a standard deviation of {float(found.crop_side.std()):.2g} between images."
+        f"the image’s, with a standard deviation of {float(found.crop_side.std()):.2g} between "
+        "images."
     )
 
 

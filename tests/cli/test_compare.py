@@ -19,7 +19,7 @@ from instaaug.cli.standings import shown_standings, standings_table
 from instaaug.compare.standings import Standing
 from instaaug.compare.state import claimed_by_one
 from instaaug.errors import DataError
-from instaaug.report.records.run_record import Score
+from instaaug.report.records import Score
 from tests.support.command_line import QUICK, CommandLine
 from tests.support.picture_folders import plain_folder
 

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 import torch
+from instaaug.runs.augmenters import AUGMENTERS
+from instaaug.runs.named_transforms import levels_of, transforms_of
 from torch import Tensor
 
 from instaaug import InstaAug
 from instaaug.data import load_data
 from instaaug.errors import ArgumentError
-from instaaug.runs.augmenters import AUGMENTERS
-from instaaug.runs.build import build_task
-from instaaug.runs.settings import TrainSettings
-from instaaug.runs.data_facts import DataFacts
-from instaaug.runs.named_transforms import levels_of, transforms_of
 from instaaug.methods import Augerino, AugerinoColor, NoAugmentation, RandomAugmentation
+from instaaug.runs.build import build_task
+from instaaug.runs.data_facts import DataFacts
+from instaaug.runs.settings import TrainSettings
 from instaaug.tasks import RegressionTask, SupervisedTask
 
 FACTS = DataFacts(
@@ -117,7 +117,9 @@ def test_a_method_has_its_augmenter(method: Any, kind: type) -> None:
 
 def test_a_regression_has_its_task() -> None:
     facts = DataFacts.from_dict({**json.loads(json.dumps(asdict(FACTS))), "classes": []})
-    task = build_task(TrainSettings.from_mapping({"task": "regression", "loss.regression": "absolute"}), facts)
+    task = build_task(
+        TrainSettings.from_mapping({"task": "regression", "loss.regression": "absolute"}), facts
+    )
     assert isinstance(task, RegressionTask)
     assert (task.n_targets, task.loss) == (2, "absolute")
 
@@ -142,7 +144,9 @@ def test_a_baseline_that_needs_the_input_gives_way_without_one(
 
 def weights(seed: int, method: str) -> Tensor:
     kind: Any = "contrastive" if method == "unmix" else "classification"
-    task = build_task(TrainSettings.from_mapping({"seed": seed, "method": method, "task": kind}), FACTS)  # type: ignore[arg-type]
+    task = build_task(
+        TrainSettings.from_mapping({"seed": seed, "method": method, "task": kind}), FACTS
+    )  # type: ignore[arg-type]
     return torch.cat([p.flatten() for p in task.parameters()])
 
 
@@ -162,7 +166,9 @@ def test_a_policy_that_reads_the_model_begins_with_another_head_for_another_seed
         heads = [
             torch.cat([p.flatten() for p in task.augmenter.parameters()])
             for seed in (0, 1)
-            for task in [build_task(TrainSettings.from_mapping({"seed": seed, "method": method}), FACTS)]
+            for task in [
+                build_task(TrainSettings.from_mapping({"seed": seed, "method": method}), FACTS)
+            ]
         ]
         assert not torch.equal(*heads)
 
@@ -184,7 +190,9 @@ def test_settings_that_a_method_does_not_have_are_refused(
 
 def test_augerino_is_affine_or_of_colors() -> None:
     made = {
-        words: build_task(TrainSettings.from_mapping({"method": "augerino", "transforms": words}), FACTS).augmenter
+        words: build_task(
+            TrainSettings.from_mapping({"method": "augerino", "transforms": words}), FACTS
+        ).augmenter
         for words in ("auto", "affine", "color", "brightness,contrast")
     }
     assert [type(aug) for aug in made.values()] == [Augerino] * 2 + [AugerinoColor] * 2

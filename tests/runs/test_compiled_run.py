@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,22 @@ from safetensors.torch import load_file
 from typing_extensions import override
 
 from instaaug.errors import InstaAugWarning
+from instaaug.networks.compiling import compile_training
 from instaaug.runs import training
 from instaaug.runs.settings import TrainSettings
-from instaaug.networks.compiling import compile_training
 from tests.runs.conftest import few_sprites
 from tests.support.command_line import QUICK
 
 ROOT = Path(__file__).parents[2]
-SMALL = TrainSettings.from_mapping({"trainer.max_epochs": 2, "data.batch_size": 16, "data.image_size": 16, "views.n_views": 2, "trainer.accelerator": "cpu"})
+SMALL = TrainSettings.from_mapping(
+    {
+        "trainer.max_epochs": 2,
+        "data.batch_size": 16,
+        "data.image_size": 16,
+        "views.n_views": 2,
+        "trainer.accelerator": "cpu",
+    }
+)
 FILES = ("model.safetensors", "aug.safetensors")
 
 

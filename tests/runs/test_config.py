@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import pytest
 import yaml
+from instaaug.runs.augmenters import AUGMENTERS
 
 from instaaug.augmentation.at_test_time import Merge, Select
 from instaaug.augmentation.settings import Estimator
@@ -16,21 +17,29 @@ from instaaug.data.cache import OnBadImage
 from instaaug.data.labels import TaskKind
 from instaaug.data.splits import SplitBy
 from instaaug.errors import ArgumentError, UnknownNameError
-from instaaug.runs.augmenters import AUGMENTERS
-from instaaug.runs.settings import (
-    PANELS,
-    TrainSettings,
-    read_config,
-    setting_help,
-    setting_panel,
-)
 from instaaug.functional.warp import PaddingMode
 from instaaug.objectives import Baseline, Rule
 from instaaug.parameterizations import Conditioning
+from instaaug.runs.settings import (
+    PANELS,
+    TrainSettings,
+    setting_help,
+    setting_panel,
+)
 from instaaug.tasks.optimization import OptimizerName, ScheduleName
 
 FIELDS = {item.name: item for item in fields(TrainSettings)}
-ODD = TrainSettings.from_mapping({"data": "a folder: with, odd #signs/ünï", "data.options": ("1-4", "5-12,40"), "entropy.band": (3.0, 3.5), "data.image_size": 64, "data.flip": True, "optimizer.weight_decay": 5e-4, "data.cache_dir": "~"})
+ODD = TrainSettings.from_mapping(
+    {
+        "data": "a folder: with, odd #signs/ünï",
+        "data.options": ("1-4", "5-12,40"),
+        "entropy.band": (3.0, 3.5),
+        "data.image_size": 64,
+        "data.flip": True,
+        "optimizer.weight_decay": 5e-4,
+        "data.cache_dir": "~",
+    }
+)
 
 
 @pytest.mark.parametrize("name", FIELDS)
@@ -179,7 +188,9 @@ def test_paths_become_absolute_where_there_is_something(tmp_path: Path) -> None:
     (tmp_path / "pets").mkdir()
     found = TrainSettings.from_mapping({"data": "pets", "data.root": "missing"}).located()
     assert (found.data, found.root) == (str(tmp_path / "pets"), "missing")
-    assert TrainSettings.from_mapping({"data": "sprites"}).located() == TrainSettings.from_mapping({"data": "sprites"})
+    assert TrainSettings.from_mapping({"data": "sprites"}).located() == TrainSettings.from_mapping(
+        {"data": "sprites"}
+    )
 
 
 @pytest.mark.parametrize("module", ["instaaug.cli.app", "instaaug.runs.config"])

@@ -7,21 +7,33 @@ from typing import Any
 
 import pytest
 import torch
+from instaaug.runs.contrastive_options import read_contrast
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from instaaug.errors import ArgumentError, UnknownNameError, WeightsFileError
-from instaaug.runs.settings import TrainSettings
-from instaaug.runs.contrastive_options import read_contrast
 from instaaug.runs.inference import predict_files, score_run
 from instaaug.runs.run_directory import RunDirectory
+from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import load_splits, resume, train
 from instaaug.tasks import ContrastiveTask, make_predictor
 from tests.runs.conftest import N_TEST, few_sprites
 from tests.runs.test_training import Stop, rows, same_weights
 from tests.support.picture_folders import noise, plain_folder
 
-SMALL = TrainSettings.from_mapping({"task": "contrastive", "trainer.max_epochs": 2, "data.batch_size": 16, "data.image_size": 16, "views.n_views": 3, "trainer.accelerator": "cpu", "model.width": 0.25, "contrastive.hidden": 8, "contrastive.n_projected": 4})  # fmt: skip
+SMALL = TrainSettings.from_mapping(
+    {
+        "task": "contrastive",
+        "trainer.max_epochs": 2,
+        "data.batch_size": 16,
+        "data.image_size": 16,
+        "views.n_views": 3,
+        "trainer.accelerator": "cpu",
+        "model.width": 0.25,
+        "contrastive.hidden": 8,
+        "contrastive.n_projected": 4,
+    }
+)
 CROPS = SMALL.override({"transforms": "crop", "crop.grid": [[0.5, 3], [1.0, 1]]})
 SCORES = {"top1", "nll", "ece", "n", "knn", "probe_decay", "probe_validation"}
 METHODS: dict[str, dict[str, Any]] = {
@@ -140,7 +152,15 @@ def test_options_of_contrastive_learning_are_read() -> None:
 
 
 def test_options_reach_the_task(tmp_path: Path) -> None:
-    config = SMALL.override({"trainer.max_epochs": 1, "contrastive.temperature": 0.07, "contrastive.hidden": 5, "contrastive.n_projected": 3, "contrastive.gray": 1})
+    config = SMALL.override(
+        {
+            "trainer.max_epochs": 1,
+            "contrastive.temperature": 0.07,
+            "contrastive.hidden": 5,
+            "contrastive.n_projected": 3,
+            "contrastive.gray": 1,
+        }
+    )
     train(config, tmp_path / "run")
     task = RunDirectory(tmp_path / "run").load_task()
     assert isinstance(task, ContrastiveTask)
@@ -151,7 +171,17 @@ def test_options_reach_the_task(tmp_path: Path) -> None:
 
 
 def test_the_rate_drops_in_steps(tmp_path: Path) -> None:
-    config = SMALL.override({"trainer.max_epochs": 10, "method": "none", "optimizer.schedule": "steps", "optimizer.drops": [0.5, 0.8], "optimizer.drop_factor": 0.1, "optimizer.learning_rate": 1e-3, "optimizer.warmup_steps": 3})  # fmt: skip
+    config = SMALL.override(
+        {
+            "trainer.max_epochs": 10,
+            "method": "none",
+            "optimizer.schedule": "steps",
+            "optimizer.drops": [0.5, 0.8],
+            "optimizer.drop_factor": 0.1,
+            "optimizer.learning_rate": 1e-3,
+            "optimizer.warmup_steps": 3,
+        }
+    )
     train(config, tmp_path / "run")
     rates = [float(row["learning_rate"]) for row in rows(tmp_path / "run")]
     assert rates[0] == pytest.approx(1e-3)

@@ -54,7 +54,16 @@ def read(file: Path) -> Any:
 @pytest.mark.slow  # starts Python twice
 def test_two_processes_agree_in_every_step_and_write_one_result(tmp_path: Path) -> None:
     gray_levels(tmp_path / "a.npz", n=62)  # 45 to train on: two steps of 2 × 8, and 13 are left
-    settings = ("--trainer.max_epochs", "2", "--data.batch_size", "8", "--transforms", "crop", "--trainer.log_every_n_steps", "1")
+    settings = (
+        "--trainer.max_epochs",
+        "2",
+        "--data.batch_size",
+        "8",
+        "--transforms",
+        "crop",
+        "--trainer.log_every_n_steps",
+        "1",
+    )
     output = instaaug(tmp_path, "train", "a.npz", *settings, *TWO)
 
     first, second = (read(tmp_path / f"{rank}.json") for rank in range(2))
@@ -99,7 +108,16 @@ def test_two_processes_learn_as_well_as_one(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_two_processes_learn_without_labels(tmp_path: Path) -> None:
     gray_levels(tmp_path / "a.npz", n=62)  # the last step of an epoch has 7 images and 6
-    settings = ("--trainer.max_epochs", "2", "--data.batch_size", "8", "--transforms", "crop", "--trainer.log_every_n_steps", "1")
+    settings = (
+        "--trainer.max_epochs",
+        "2",
+        "--data.batch_size",
+        "8",
+        "--transforms",
+        "crop",
+        "--trainer.log_every_n_steps",
+        "1",
+    )
     contrast = ("--task", "contrastive", "--contrast", "hidden=16")
     instaaug(tmp_path, "train", "a.npz", *settings, *contrast, *TWO)
     first, second = (read(tmp_path / f"{rank}.json") for rank in range(2))

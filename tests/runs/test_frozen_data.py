@@ -10,7 +10,6 @@ import torch
 
 from instaaug.data import LabeledImages
 from instaaug.errors import ArgumentError, DataError
-from instaaug.runs.settings import TtaSettings
 from instaaug.runs.frozen_data import (
     chosen_sizes,
     class_order,
@@ -20,6 +19,7 @@ from instaaug.runs.frozen_data import (
     without_hashes,
 )
 from instaaug.runs.frozen_model import ModelSource, find_model
+from instaaug.runs.settings import TtaSettings
 from tests.support.picture_files import class_folders
 from tests.support.picture_folders import gray_levels
 
@@ -28,7 +28,9 @@ SMALL = replace(UNKNOWN, size=20)
 
 
 def settings(data: str | Path = "photos", **others: Any) -> TtaSettings:
-    return TtaSettings.from_mapping({"model": "tests.support.spots:spotter", "data": str(data), **others})
+    return TtaSettings.from_mapping(
+        {"model": "tests.support.spots:spotter", "data": str(data), **others}
+    )
 
 
 def labeled(n: int, seed: int = 0) -> LabeledImages:

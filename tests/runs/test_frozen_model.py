@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from instaaug.errors import ArgumentError
-from instaaug.runs.settings import TtaSettings
 from instaaug.runs.frozen_model import FrozenModel, build_model, channels_of, find_model
+from instaaug.runs.settings import TtaSettings
 from tests.support.spots import COLORS, Spotter
 
 SPOTS = "tests.support.spots"
@@ -100,7 +100,13 @@ def test_a_model_of_timm_knows_its_size_and_normalization(
     assert (source.size, source.channels) == (240, 3)
     assert (source.mean, source.std) == ((0.1, 0.2, 0.3), (1.0, 2.0, 3.0))
     plain = build_model(source, TtaSettings.from_mapping({"model": "timm:tiny", "data": "d"}), 3)
-    typed = build_model(source, TtaSettings.from_mapping({"model": "timm:tiny", "data": "d", "model.mean": [0.0], "model.std": [1.0]}), 3)
+    typed = build_model(
+        source,
+        TtaSettings.from_mapping(
+            {"model": "timm:tiny", "data": "d", "model.mean": [0.0], "model.std": [1.0]}
+        ),
+        3,
+    )
     assert (plain.mean, typed.mean) == ((0.1, 0.2, 0.3), (0.0, 0.0, 0.0))
 
 
@@ -148,8 +154,16 @@ def test_an_output_is_picked_by_key_or_number(function: str, output: str) -> Non
 @pytest.mark.parametrize(
     ("function", "output", "words"),
     [
-        ("as_dict", None, "must return logits: got a dict with scores, loss; .* --model.output KEY"),
-        ("as_pair", None, "must return logits: got a tuple of 2; choose one by --model.output NUMBER"),
+        (
+            "as_dict",
+            None,
+            "must return logits: got a dict with scores, loss; .* --model.output KEY",
+        ),
+        (
+            "as_pair",
+            None,
+            "must return logits: got a tuple of 2; choose one by --model.output NUMBER",
+        ),
         ("as_dict", "logits", "`output` must be found .* got 'logits', but a dict with scores"),
         ("as_pair", "7", "got '7', but a tuple of 2"),
         ("as_pair", "first", "got 'first', but a tuple of 2"),
@@ -166,7 +180,9 @@ def test_an_output_that_does_not_fit_is_explained(
 
 def test_an_image_that_the_model_cannot_take_is_explained() -> None:
     built("of_pixels").check_outputs(16, COLORS)
-    with pytest.raises(ArgumentError, match=r"cannot take an image of 3 × 20 × 20: .* --model.image_size"):
+    with pytest.raises(
+        ArgumentError, match=r"cannot take an image of 3 × 20 × 20: .* --model.image_size"
+    ):
         built("of_pixels").check_outputs(20, COLORS)
 
 

@@ -7,16 +7,16 @@ import torch
 
 from instaaug.augmentation import InstaAug
 from instaaug.data import LabeledImages
+from instaaug.frozen import FrozenViews, fit_temperature, tabulate
+from instaaug.frozen.table import all_views
+from instaaug.networks import FrozenFeatures
 from instaaug.runs.frozen_baselines import BASELINES, baselines_named
-from instaaug.runs.settings import TtaSettings
 from instaaug.runs.frozen_data import load_images
 from instaaug.runs.frozen_learning import fit_views, honest_temperatures
 from instaaug.runs.frozen_model import build_model, find_model
 from instaaug.runs.frozen_run import FittedViews, FrozenFacts
 from instaaug.runs.frozen_scores import merged_outputs, score, tabulated_outputs
-from instaaug.frozen import FrozenViews, fit_temperature, tabulate
-from instaaug.frozen.table import all_views
-from instaaug.networks import FrozenFeatures
+from instaaug.runs.settings import TtaSettings
 from tests.support.spots import COLORS, spot_folder
 
 COUNTS = (1, 2, 4, 7)
@@ -26,13 +26,17 @@ COUNTS = (1, 2, 4, 7)
 def images(tmp_path_factory: pytest.TempPathFactory) -> LabeledImages:
     folder = spot_folder(tmp_path_factory.mktemp("scores") / "spots", 20)
     cache = str(folder.parent / "cache")
-    config = TtaSettings.from_mapping({"model": "tests.support.spots:spotter", "data": str(folder), "data.cache_dir": cache})
+    config = TtaSettings.from_mapping(
+        {"model": "tests.support.spots:spotter", "data": str(folder), "data.cache_dir": cache}
+    )
     return load_images(config, find_model(config.model), side=32, channels=3)
 
 
 def fitted_to(images: LabeledImages, **settings: str | int) -> FittedViews:
     settings = {"crops": "1:1,0.5:2", "samples": "2,4", "steps": 30, **settings}
-    config = TtaSettings.from_mapping({"model": "tests.support.spots:spotter", "data": "spots", **settings})  # type: ignore[arg-type]
+    config = TtaSettings.from_mapping(
+        {"model": "tests.support.spots:spotter", "data": "spots", **settings}
+    )  # type: ignore[arg-type]
     source = find_model(config.model)
     model = build_model(source, config, 3)
     aug = fit_views(config, model, images, size=16)

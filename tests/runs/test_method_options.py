@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import pytest
+from instaaug.runs.method_options import method_options
 
 from instaaug.errors import ArgumentError, UnknownNameError
-from instaaug.runs.method_options import method_options
 
 
 class Method:

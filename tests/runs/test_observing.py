@@ -9,13 +9,22 @@ from torch.nn import functional as F
 
 from instaaug.augmentation import InstaAug
 from instaaug.errors import ArgumentError
-from instaaug.runs.settings import TrainSettings
 from instaaug.runs.observing import look_at, observed_images
+from instaaug.runs.settings import TrainSettings
 from instaaug.runs.shared_inputs import shared_inputs
 from instaaug.runs.subjects import Subject, find_subject
 from instaaug.runs.training import train
 
-CONFIG = TrainSettings.from_mapping({"data": "sprites", "trainer.max_epochs": 1, "data.batch_size": 16, "data.image_size": 16, "trainer.accelerator": "cpu", "views.n_views": 2})
+CONFIG = TrainSettings.from_mapping(
+    {
+        "data": "sprites",
+        "trainer.max_epochs": 1,
+        "data.batch_size": 16,
+        "data.image_size": 16,
+        "trainer.accelerator": "cpu",
+        "views.n_views": 2,
+    }
+)
 VIEWS = 5
 
 

@@ -18,18 +18,30 @@ from typing_extensions import override
 from instaaug.augmentation.held_out import HeldOutBatch
 from instaaug.data import DataSplits, LabeledImages
 from instaaug.errors import ArgumentError, DataError
+from instaaug.methods import NoAugmentation
+from instaaug.methods.fast_auto_augment import (
+    FastAutoAugment,
+    MissingOptunaError,
+    Step,
+    SubPolicy,
+    density_match,
+)
 from instaaug.runs import policy_search
-from instaaug.runs.settings import TrainSettings
 from instaaug.runs.data_facts import DataFacts
 from instaaug.runs.policy_search import FILE, find_policy, prepared_policy
-from instaaug.methods import NoAugmentation
-from instaaug.methods.fast_auto_augment import FastAutoAugment, Step, SubPolicy
-from instaaug.methods.fast_auto_augment import MissingOptunaError
-from instaaug.methods.fast_auto_augment import density_match
+from instaaug.runs.settings import TrainSettings
 from instaaug.tasks import AugmentedTask, BatchLoader, Interrupted
 from tests.support.tiny_training import dropout_classifier, labeled_halves
 
-CONFIG = TrainSettings.from_mapping({"model": f"tests.support.tiny_training:{dropout_classifier.__name__}", "trainer.max_epochs": 3, "data.batch_size": 16, "optimizer.learning_rate": 0.03, "trainer.accelerator": "cpu"})
+CONFIG = TrainSettings.from_mapping(
+    {
+        "model": f"tests.support.tiny_training:{dropout_classifier.__name__}",
+        "trainer.max_epochs": 3,
+        "data.batch_size": 16,
+        "optimizer.learning_rate": 0.03,
+        "trainer.accelerator": "cpu",
+    }
+)
 SETTINGS = {"n_folds": 2, "n_trials": 2, "n_images": 10}
 Policy = tuple[SubPolicy, ...]
 
@@ -149,7 +161,9 @@ def test_models_are_trained_as_long_as_asked(
     searches: Searches,
     trained: list[tuple[AugmentedTask, LabeledImages]],
 ) -> None:
-    run = CONFIG.override({"n_samples": 2, "pretrain_epochs": 1, "method": "fast_autoaugment", "method.n_folds": 1})
+    run = CONFIG.override(
+        {"n_samples": 2, "pretrain_epochs": 1, "method": "fast_autoaugment", "method.n_folds": 1}
+    )
     found(run, n_folds=1, fold_epochs=fold_epochs)
     ((task, images),) = trained
     n_batches = -(-len(images) // CONFIG.batch_size)

@@ -9,18 +9,27 @@ import pytest
 import torch
 
 from instaaug.errors import ArgumentError, NonFiniteError
-from instaaug.runs.settings import TrainSettings
+from instaaug.report.page.build import page_html
+from instaaug.report.records import read_record
 from instaaug.runs.observing import look_at
 from instaaug.runs.report_column import Column
 from instaaug.runs.report_content import MOST_BYTES, page_content
+from instaaug.runs.settings import TrainSettings
 from instaaug.runs.subjects import Subject, find_subject
 from instaaug.runs.training import train
-from instaaug.report.page.build import page_html
-from instaaug.report.records.run_record import read_record
 from instaaug.stats import mcnemar_p_value
 from tests.support.picture_folders import plain_folder
 
-CONFIG = TrainSettings.from_mapping({"data": "sprites", "trainer.max_epochs": 1, "data.batch_size": 16, "data.image_size": 16, "trainer.accelerator": "cpu", "views.n_views": 3})
+CONFIG = TrainSettings.from_mapping(
+    {
+        "data": "sprites",
+        "trainer.max_epochs": 1,
+        "data.batch_size": 16,
+        "data.image_size": 16,
+        "trainer.accelerator": "cpu",
+        "views.n_views": 3,
+    }
+)
 
 
 def trained(folder: Path, **settings: Any) -> Subject:

@@ -18,14 +18,23 @@ from torch import Tensor
 from typing_extensions import override
 
 from instaaug.errors import ArgumentError, DataError, InstaAugError, WeightsFileError
-from instaaug.runs.settings import TrainSettings
 from instaaug.runs.data_facts import DataFacts
 from instaaug.runs.run_directory import RunDirectory, read_yaml
+from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import resume, train
 from instaaug.tasks import AugmentedTask, make_predictor
 from tests.runs.conftest import few_sprites
 
-CONFIG = TrainSettings.from_mapping({"trainer.max_epochs": 1, "data.batch_size": 16, "data.image_size": 16, "views.n_views": 2, "transforms": "crop", "trainer.accelerator": "cpu"})
+CONFIG = TrainSettings.from_mapping(
+    {
+        "trainer.max_epochs": 1,
+        "data.batch_size": 16,
+        "data.image_size": 16,
+        "views.n_views": 2,
+        "transforms": "crop",
+        "trainer.accelerator": "cpu",
+    }
+)
 FACTS = DataFacts(16, 3, ("a", "b"), 2, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2), "0123456789abcdef")
 
 

@@ -14,14 +14,22 @@ from typing_extensions import override
 
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.runs.build import build_task
-from instaaug.runs.settings import TrainSettings
 from instaaug.runs.inference import score_run
 from instaaug.runs.run_directory import RunDirectory
+from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import load_splits, resume, train
 from tests.runs.conftest import N_TEST, N_TRAIN, few_sprites
 from tests.support.picture_folders import gray_levels
 
-SMALL = TrainSettings.from_mapping({"trainer.max_epochs": 2, "data.batch_size": 16, "data.image_size": 16, "views.n_views": 2, "trainer.accelerator": "cpu"})
+SMALL = TrainSettings.from_mapping(
+    {
+        "trainer.max_epochs": 2,
+        "data.batch_size": 16,
+        "data.image_size": 16,
+        "views.n_views": 2,
+        "trainer.accelerator": "cpu",
+    }
+)
 SCORES = {"top1", "nll", "ece", "n"}
 
 
@@ -141,7 +149,15 @@ def test_without_validation_every_image_trains(tmp_path: Path) -> None:
 
 
 def test_a_plateau_lowers_the_learning_rate_when_nothing_improves(tmp_path: Path) -> None:
-    config = SMALL.override({"trainer.max_epochs": 13, "method": "none", "optimizer": "sgd", "optimizer.learning_rate": 1e-12, "optimizer.schedule": "plateau"})
+    config = SMALL.override(
+        {
+            "trainer.max_epochs": 13,
+            "method": "none",
+            "optimizer": "sgd",
+            "optimizer.learning_rate": 1e-12,
+            "optimizer.schedule": "plateau",
+        }
+    )
     train(config, tmp_path / "run")
     rates = [float(row["learning_rate"]) for row in rows(tmp_path / "run")]
     assert rates[:11] == [1e-12] * 11  # the first epoch, and ten without improvement
@@ -173,7 +189,8 @@ def test_settings_go_all_the_way_through(
 
 def test_epochs_without_augmentation_leave_the_augmenter_as_it_was(tmp_path: Path) -> None:
     rested, awake = (
-        SMALL.override({"trainer.max_epochs": 1, "phi.rest_epochs": n, "phi.schedule": "plateau"}) for n in (1, 0)
+        SMALL.override({"trainer.max_epochs": 1, "phi.rest_epochs": n, "phi.schedule": "plateau"})
+        for n in (1, 0)
     )
     train(rested, tmp_path / "rested")
     train(awake, tmp_path / "awake")
@@ -187,7 +204,9 @@ def test_epochs_without_augmentation_leave_the_augmenter_as_it_was(tmp_path: Pat
 
 
 def test_images_must_be_held_out_for_the_result(tmp_path: Path) -> None:
-    config = SMALL.override({"data": str(gray_levels(tmp_path / "a.npz")), "data.test_fraction": 0.0})
+    config = SMALL.override(
+        {"data": str(gray_levels(tmp_path / "a.npz")), "data.test_fraction": 0.0}
+    )
     with pytest.raises(ArgumentError, match=r"`test_fraction` must be above 0 .*: got 0\.0\."):
         train(config, tmp_path / "run")
 
@@ -249,7 +268,9 @@ def test_scores_on_images_that_were_added_since_are_refused(
 def test_a_method_that_searches_keeps_images_from_the_model(tmp_path: Path) -> None:
     config = SMALL.override({"trainer.max_epochs": 1, "data.validation_fraction": 0.0})
     whole = train(config, tmp_path / "whole")
-    results = train(config.override({"method": "adaaug", "data.held_out_fraction": 0.25}), tmp_path / "run")
+    results = train(
+        config.override({"method": "adaaug", "data.held_out_fraction": 0.25}), tmp_path / "run"
+    )
     assert results["n_train"] == round(0.75 * N_TRAIN)
     assert results["split_hash"] == whole["split_hash"]  # the same images all the same
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from instaaug.cli.terminal import print_words
 from instaaug.compare.comparing import OnChange
 from instaaug.compare.standings import Standing
-from instaaug.report.records.run_record import Score
+from instaaug.report.records import Score
 
 __all__ = ["shown_standings", "standings_table"]
 

@@ -13,9 +13,9 @@ from instaaug.report.compared.csv_text import runs_to_csv, to_csv
 from instaaug.report.compared.latex import to_latex
 from instaaug.report.compared.markdown import to_markdown
 from instaaug.report.compared.method_scores import MethodScores
-from instaaug.report.records.record_files import read_json
-from instaaug.report.records.run_record import accuracy_of, read_record
+from instaaug.report.records import accuracy_of, read_record
 from instaaug.runs.reporting import Report, write_report
+from instaaug.safe_files import read_json
 
 __all__ = ["environment_note", "read_comparison", "write_page", "write_tables"]
 

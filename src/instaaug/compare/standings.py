@@ -8,7 +8,7 @@ from typing import Literal
 
 from instaaug.compare.state import read_failure
 from instaaug.errors import DataError
-from instaaug.report.records.run_record import Score, accuracy_of, read_record
+from instaaug.report.records import Score, accuracy_of, read_record
 from instaaug.runs.run_directory import RunDirectory
 
 __all__ = ["Standing", "Status", "epochs_done", "on_other_images", "run_folder", "standing_of"]

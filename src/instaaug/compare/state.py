@@ -12,8 +12,8 @@ from typing import Any
 from instaaug.compare.labels import check_labels
 from instaaug.errors import ArgumentError, DataError, InstaAugError
 from instaaug.files import lock_folder, write_text
-from instaaug.report.records.record_files import read_json
 from instaaug.runs.settings import TrainSettings
+from instaaug.safe_files import read_json
 
 __all__ = [
     "ComparisonState",

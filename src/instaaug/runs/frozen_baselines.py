@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from instaaug.augmentation import Augmenter, InstaAug
 from instaaug.augmentation.views import Select
 from instaaug.errors import UnknownNameError
-from instaaug.runs.frozen_run import FittedViews
 from instaaug.methods import AutoAugment, FixedViews, RandAugment, RandomAugmentation
 from instaaug.parameterizations import CropGrid
+from instaaug.runs.frozen_run import FittedViews
 from instaaug.transforms import Crop
 
 __all__ = ["BASELINES", "Baseline", "baselines_named"]

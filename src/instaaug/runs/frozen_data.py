@@ -13,9 +13,8 @@ from instaaug.data.files import fitting_size, image_files
 from instaaug.data.labeled import evenly_spaced_indices
 from instaaug.data.labels import listed
 from instaaug.errors import ArgumentError, DataError
-from instaaug.runs.settings import TrainSettings
-from instaaug.runs.settings import TtaSettings
 from instaaug.runs.frozen_model import ModelSource
+from instaaug.runs.settings import TrainSettings, TtaSettings
 
 __all__ = [
     "chosen_sizes",
@@ -130,8 +129,8 @@ def class_order(
     if not names or twice:
         found = f"{listed(twice)} more than once" if twice else "nothing"
         raise ArgumentError(
-            f"`classes` must be a file with a name per line, each once: {config.model.classes!r} has "
-            f"{found}."
+            f"`classes` must be a file with a name per line, each once: "
+            f"{config.model.classes!r} has {found}."
         )
     return names
 

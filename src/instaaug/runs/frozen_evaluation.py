@@ -11,9 +11,10 @@ import torch
 from instaaug.augmentation.early_stop import Budget
 from instaaug.data import DataSplits, LabeledImages
 from instaaug.errors import ArgumentError, DataError
+from instaaug.frozen import fit_temperature
+from instaaug.report.theme import MissingPlottingError, save_figure
 from instaaug.runs.class_names import with_classes
 from instaaug.runs.frozen_baselines import Baseline, baselines_named
-from instaaug.runs.settings import TtaSettings
 from instaaug.runs.frozen_data import load_images, split_by_hash, without_hashes
 from instaaug.runs.frozen_pictures import curve_figure
 from instaaug.runs.frozen_run import FittedViews, FrozenRun
@@ -25,8 +26,7 @@ from instaaug.runs.frozen_scores import (
     merged_outputs,
     score,
 )
-from instaaug.frozen import fit_temperature
-from instaaug.report.theme import MissingPlottingError, save_figure
+from instaaug.runs.settings import TtaSettings
 from instaaug.stats import mcnemar_test
 
 __all__ = ["Comparison", "EarlyStop", "evaluate_frozen", "own_splits"]

@@ -11,8 +11,10 @@ import torch
 from instaaug.augmentation import InstaAug
 from instaaug.data import DataSplits, LabeledImages
 from instaaug.errors import ArgumentError
+from instaaug.frozen import average_policy
+from instaaug.frozen.table import all_views, can_tabulate
+from instaaug.report.theme import MissingPlottingError, save_figure
 from instaaug.runs.class_names import with_classes
-from instaaug.runs.settings import TtaSettings
 from instaaug.runs.frozen_data import (
     chosen_sizes,
     class_order,
@@ -35,9 +37,7 @@ from instaaug.runs.frozen_scores import (
     merged_outputs,
     score,
 )
-from instaaug.frozen import average_policy
-from instaaug.frozen.table import all_views, can_tabulate
-from instaaug.report.theme import MissingPlottingError, save_figure
+from instaaug.runs.settings import TtaSettings
 
 __all__ = ["fit_frozen"]
 
@@ -78,7 +78,8 @@ def fit_frozen(
     run, config = FrozenRun(out), config.with_full_paths()
     if run.path.resolve().is_relative_to(config.data.source):
         raise ArgumentError(
-            f"`out` must lie outside of the images: got {str(out)!r} within {config.data.source!r}."
+            f"`out` must lie outside of the images: got {str(out)!r} within "
+            f"{config.data.source!r}."
         )
     is_new = not run.config_file.exists()
     run.start(config)
@@ -163,7 +164,9 @@ def _finish(
         "n_fit": len(fit),
         "n_test": len(held_out),
         "n_views": len(all_views(aug)) if can_tabulate(aug) else None,
-        "classes_from": "data" if config.model.classes is None and not ready.source.classes else "model",
+        "classes_from": "data"
+        if config.model.classes is None and not ready.source.classes
+        else "model",
         "skipped": list(fit.skipped),
         "split_hash": facts.split_hash,
         "rows": rows,

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from instaaug.errors import ArgumentError
+from instaaug.frozen import StaticPolicy, export_phi
 from instaaug.runs.frozen_run import FrozenRun
 from instaaug.runs.predicted_files import class_columns, predicted_rows
-from instaaug.frozen import StaticPolicy, export_phi
 
 __all__ = ["export_frozen", "predict_frozen"]
 

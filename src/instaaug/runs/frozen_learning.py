@@ -7,13 +7,13 @@ import torch
 
 from instaaug.augmentation import InstaAug
 from instaaug.data import LabeledImages
-from instaaug.runs.settings import TtaSettings
-from instaaug.runs.frozen_model import FrozenModel
-from instaaug.runs.frozen_scores import Logits, merged_outputs, tabulated_outputs
-from instaaug.runs.build import build_transforms
 from instaaug.frozen import FrozenViews, ViewTable, fit_temperature, fit_tta, tabulate
 from instaaug.frozen.table import all_views, can_tabulate
 from instaaug.networks import FrozenFeatures
+from instaaug.runs.build import build_transforms
+from instaaug.runs.frozen_model import FrozenModel
+from instaaug.runs.frozen_scores import Logits, merged_outputs, tabulated_outputs
+from instaaug.runs.settings import TtaSettings
 
 __all__ = ["fit_views", "honest_temperatures"]
 

@@ -10,11 +10,10 @@ from torch import Tensor, nn
 
 from instaaug.data import LabeledImages
 from instaaug.errors import ArgumentError
-from instaaug.runs.settings import TrainSettings
-from instaaug.runs.settings import TtaSettings
 from instaaug.frozen import Pictures
 from instaaug.networks import pretrained_maker
 from instaaug.networks.model_output import Output, picked
+from instaaug.runs.settings import TrainSettings, TtaSettings
 
 __all__ = ["FrozenModel", "ModelSource", "build_model", "channels_of", "find_model"]
 
@@ -163,7 +162,9 @@ def build_model(source: ModelSource, config: TtaSettings, num_classes: int) -> F
     if config.model.mean == "imagenet" and std is None:
         std = _channel_values("imagenet", "std", channels)
     if (mean is None) != (std is None):
-        raise ArgumentError("`model.mean` and `model.std` must be given both, or neither: got one of them.")
+        raise ArgumentError(
+            "`model.mean` and `model.std` must be given both, or neither: got one of them."
+        )
     if std is not None and min(std) <= 0:
         raise ArgumentError(f"`model.std` must be above 0: got {list(std)}. 1 changes nothing.")
     return FrozenModel(

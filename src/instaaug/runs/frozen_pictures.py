@@ -9,10 +9,10 @@ from instaaug.augmentation.choosing import without_row
 from instaaug.data import LabeledImages
 from instaaug.data.labeled import evenly_spaced_indices
 from instaaug.distributions import CategoricalTheta
-from instaaug.runs.frozen_run import FittedViews
-from instaaug.runs.frozen_scores import MethodScore
 from instaaug.report.charts.cost_curve import draw_cost_curve
 from instaaug.report.pictures.crops import draw_crops
+from instaaug.runs.frozen_run import FittedViews
+from instaaug.runs.frozen_scores import MethodScore
 from instaaug.transforms import Crop
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 from instaaug.augmentation import InstaAug
 from instaaug.errors import ArgumentError, DataError
-from instaaug.runs.settings import TtaSettings
-from instaaug.runs.frozen_model import FrozenModel, ModelSource, build_model, find_model
-from instaaug.runs.run_files import environment, read_yaml, take_back
 from instaaug.files import write_text
 from instaaug.frozen import FrozenViews
 from instaaug.networks import FrozenFeatures
+from instaaug.runs.frozen_model import FrozenModel, ModelSource, build_model, find_model
+from instaaug.runs.run_files import environment, read_yaml, take_back
+from instaaug.runs.settings import TtaSettings
 
 __all__ = ["FittedViews", "FrozenFacts", "FrozenRun", "Predictor", "model_hash"]
 
@@ -243,8 +243,8 @@ class FrozenRun:
         aug = aug.to(next((p.device for p in model.module.parameters()), "cpu"))
         if (now := model_hash(model.module, aug)) != facts.model_hash:
             raise ArgumentError(
-                f"`model` must be the one that φ was fitted for: {config.model.name!r} had the hash "
-                f"{facts.model_hash}, now it has {now}. Does it load its weights? If it was "
+                f"`model` must be the one that φ was fitted for: {config.model.name!r} had the "
+                f"hash {facts.model_hash}, now it has {now}. Does it load its weights? If it was "
                 "trained further, fit again."
             )
         rows = self.read_results()["rows"]

@@ -13,12 +13,12 @@ from instaaug.augmentation import Augmenter, InstaAug
 from instaaug.augmentation.merging import Merging
 from instaaug.augmentation.views import Select, Views
 from instaaug.distributions import Joint
-from instaaug.runs.frozen_model import FrozenModel
 from instaaug.frozen import Pictures, ViewTable
 from instaaug.frozen.calibration import calibration_table
 from instaaug.frozen.table import can_tabulate, other_choices
 from instaaug.networks import FrozenFeatures
 from instaaug.networks.model_input import suited_to
+from instaaug.runs.frozen_model import FrozenModel
 from instaaug.shapes import Images
 from instaaug.stats import wilson_interval
 

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from instaaug.data import LabeledImages, load_data
 from instaaug.runs.class_names import with_classes
-from instaaug.runs.settings import TrainSettings
 from instaaug.runs.data_facts import DataFacts
 from instaaug.runs.predicted_files import class_columns, predicted_rows
 from instaaug.runs.run_directory import RunDirectory
+from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import evaluate_task, load_splits
 from instaaug.tasks import make_predictor
 
@@ -47,7 +47,10 @@ def score_run(
 
 
 def _other_images(
-    data: str, config: TrainSettings, facts: DataFacts, on_decode: Callable[[int, int], None] | None
+    data: str,
+    config: TrainSettings,
+    facts: DataFacts,
+    on_decode: Callable[[int, int], None] | None,
 ) -> LabeledImages:
     splits = load_data(
         data,

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from instaaug.errors import ArgumentError
-from instaaug.runs.observing import observed_images
-from instaaug.runs.predicted_files import decoded_files, image_paths
-from instaaug.runs.subjects import find_subject
 from instaaug.methods import NoAugmentation
 from instaaug.methods.mixing import MixingAugmenter
 from instaaug.report.pictures.input_rows import MOST_INPUTS
 from instaaug.report.pictures.inputs import draw_inputs
 from instaaug.report.theme import save_figure
+from instaaug.runs.observing import observed_images
+from instaaug.runs.predicted_files import decoded_files, image_paths
+from instaaug.runs.subjects import find_subject
 
 __all__ = ["inspect_files"]
 

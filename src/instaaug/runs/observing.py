@@ -14,9 +14,9 @@ from instaaug.augmentation.merging import Merging
 from instaaug.augmentation.observed import Observed, ObservedFactor, observe
 from instaaug.augmentation.views import Views
 from instaaug.data import LabeledImages
-from instaaug.runs.subjects import Subject
 from instaaug.networks.model_input import suited_to
 from instaaug.report.page.observations import Observations, joined
+from instaaug.runs.subjects import Subject
 from instaaug.shapes import check_finite
 
 __all__ = ["look_at", "observed_images"]

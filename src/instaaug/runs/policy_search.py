@@ -14,14 +14,19 @@ from instaaug.augmentation.held_out import HeldOutBatch
 from instaaug.data import DataSplits, LabeledImages
 from instaaug.data.splits import split
 from instaaug.errors import ArgumentError, DataError
+from instaaug.files import write_text
+from instaaug.methods.fast_auto_augment import (
+    FastAutoAugment,
+    OnTrial,
+    SubPolicy,
+    import_optuna,
+    read_policy,
+    search_policy,
+)
 from instaaug.runs.build import build_task
-from instaaug.runs.settings import TrainSettings
 from instaaug.runs.data_facts import DataFacts
 from instaaug.runs.lightning_manners import interrupts_passed_on, quiet_lightning
-from instaaug.files import write_text
-from instaaug.methods.fast_auto_augment import FastAutoAugment, SubPolicy, read_policy
-from instaaug.methods.fast_auto_augment import import_optuna
-from instaaug.methods.fast_auto_augment import OnTrial, search_policy
+from instaaug.runs.settings import TrainSettings
 from instaaug.tasks import AugmentedTask, BatchLoader, Interrupted
 
 __all__ = ["FILE", "HELD_OUT", "check_search", "find_policy", "prepared_policy"]

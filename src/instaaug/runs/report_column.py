@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from instaaug.data import LabeledImages
-from instaaug.runs.subjects import Subject
 from instaaug.report.page.observations import Observations
-from instaaug.report.records.run_record import RunRecord
+from instaaug.report.records import RunRecord
+from instaaug.runs.subjects import Subject
 
 __all__ = ["Column"]
 

@@ -9,7 +9,6 @@ from torch import Tensor
 from instaaug import __version__
 from instaaug.augmentation import InstaAug
 from instaaug.data import LabeledImages
-from instaaug.runs.report_column import Column
 from instaaug.report.page.content import Input, PageContent, Run
 from instaaug.report.page.diagnosis import diagnose
 from instaaug.report.page.pictures import TINY, data_uris, fitting_encoding, side_by_side
@@ -23,8 +22,9 @@ from instaaug.report.page.summary import (
     score_name,
     without_common_folder,
 )
-from instaaug.report.records.record_files import read_json
-from instaaug.report.records.run_record import RunRecord, accuracy_of
+from instaaug.report.records import RunRecord, accuracy_of
+from instaaug.runs.report_column import Column
+from instaaug.safe_files import read_json
 from instaaug.stats import mcnemar_test
 
 __all__ = ["page_content"]
@@ -124,7 +124,9 @@ def _add_paired_tests(runs: Sequence[Run], columns: Sequence[Column]) -> None:
     if len(columns) < 2 or not columns[0].subject.classes:
         return
     right = [_right(column) for column in columns]
-    baselines = [i for i, c in enumerate(columns) if c.record.config.get("method.name") in BASELINES]
+    baselines = [
+        i for i, c in enumerate(columns) if c.record.config.get("method.name") in BASELINES
+    ]
     best = max(baselines or [0], key=lambda i: int(right[i].sum()))
     for i, run in enumerate(runs):
         main = [row for row in run["results"] if row["is_main"] and not row["note"]]

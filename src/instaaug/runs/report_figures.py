@@ -3,23 +3,20 @@
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from instaaug.augmentation.observed import Observed
 from instaaug.data.labeled import evenly_spaced_indices
-from instaaug.errors import ArgumentError, ShapeError
-from instaaug.runs.observing import observed_images
-from instaaug.runs.report_column import Column
-from instaaug.runs.run_directory import RunDirectory
-from instaaug.runs.training import load_splits
+from instaaug.errors import ArgumentError
 from instaaug.report.page.content import Figure as PageFigure
 from instaaug.report.pictures.colors import draw_colors
 from instaaug.report.pictures.crop_comparison import draw_crop_comparison
 from instaaug.report.pictures.inputs import draw_inputs
-from instaaug.report.records.run_figures import NamedFigure, comparing_figures, own_figures
+from instaaug.report.run_figures import NamedFigure, comparing_figures, own_figures
 from instaaug.report.theme import save_figure
+from instaaug.runs.observing import observed_images
+from instaaug.runs.report_column import Column
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,7 +28,7 @@ N_SAMPLES = 8
 N_DRAWN = 200  # crops of a method without probabilities, to show how they are distributed
 MOST_METHODS = 3
 DOTS = 130  # per inch: photos need no more
-ON_PAGE = ("leaderboard", "weight_sweep", "band_sweep", "shift_scatter", "cost_curve")
+ON_PAGE = ("leaderboard", "cost_curve")
 COLOR = "hsv_jitter"
 FIGURES = (
     *ON_PAGE, "training_curves", "inputs", "colors", "crop_comparison",

@@ -7,6 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from instaaug.errors import ArgumentError
+from instaaug.files import write_text
+from instaaug.report.page.build import page_html
+from instaaug.report.page.content import PageContent
+from instaaug.report.page.summary import short_names
+from instaaug.report.records import read_record
+from instaaug.report.theme import MissingPlottingError
 from instaaug.runs.observing import look_at
 from instaaug.runs.report_column import Column
 from instaaug.runs.report_content import page_content
@@ -19,12 +25,6 @@ from instaaug.runs.report_figures import (
 )
 from instaaug.runs.shared_inputs import shared_inputs
 from instaaug.runs.subjects import find_subject
-from instaaug.files import write_text
-from instaaug.report.page.build import page_html
-from instaaug.report.page.content import PageContent
-from instaaug.report.page.summary import short_names
-from instaaug.report.records.run_record import read_record
-from instaaug.report.theme import MissingPlottingError
 
 __all__ = ["Report", "write_report"]
 

@@ -8,8 +8,8 @@ from safetensors.torch import load_file, save
 
 from instaaug.data import LabeledImages
 from instaaug.errors import WeightsFileError
-from instaaug.runs.settings import TrainSettings
 from instaaug.files import write_whole
+from instaaug.runs.settings import TrainSettings
 from instaaug.scores import ContrastTally
 from instaaug.tasks import BatchLoader, ContrastiveTask, make_predictor
 from instaaug.tasks.representation import Representation, collect_features
@@ -94,6 +94,10 @@ def _features(
     task: ContrastiveTask, data: LabeledImages, config: TrainSettings, n_samples: int
 ) -> tuple[Any, Any]:
     encode = make_predictor(
-        task, n_samples=n_samples, select=config.views.select, seed=config.seed, model=task.model.encoder
+        task,
+        n_samples=n_samples,
+        select=config.views.select,
+        seed=config.seed,
+        model=task.model.encoder,
     )
     return collect_features(encode, BatchLoader(data, config.data.batch_size))

@@ -13,12 +13,12 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from instaaug.errors import ArgumentError, DataError, WeightsFileError
+from instaaug.files import write_text, write_whole
 from instaaug.runs.build import build_task
-from instaaug.runs.settings import TrainSettings
 from instaaug.runs.data_facts import DataFacts
 from instaaug.runs.representing import load_representations
 from instaaug.runs.run_files import environment, read_yaml, take_back
-from instaaug.files import write_text, write_whole
+from instaaug.runs.settings import TrainSettings
 from instaaug.tasks import AugmentedTask, ContrastiveTask
 
 __all__ = ["RunDirectory", "read_yaml"]
@@ -72,7 +72,9 @@ class RunDirectory:
                 f"There is no run in {str(self.path)!r}: it has no config.yaml. "
                 "`instaaug train --out FOLDER` makes one."
             )
-        return TrainSettings.from_mapping(read_yaml(self.config_file), source=str(self.config_file))
+        return TrainSettings.from_mapping(
+            read_yaml(self.config_file), source=str(self.config_file)
+        )
 
     def write_facts(self, facts: DataFacts) -> None:
         """Keep what the model must know of its data; raise if a resumed run finds other data."""

@@ -13,7 +13,7 @@ import yaml
 
 from instaaug import __version__
 from instaaug.errors import ArgumentError
-from instaaug.report.records.record_files import parsed_yaml
+from instaaug.safe_files import load_yaml
 
 __all__ = ["environment", "parse_yaml", "read_yaml", "take_back"]
 
@@ -45,7 +45,7 @@ def parse_yaml(text: str, *, argument: str, source: Path | None = None) -> Any:
     """
     said = "" if source is None else f" {str(source)!r} is not:"
     try:
-        content = parsed_yaml(text)
+        content = load_yaml(text)
         twice = _repeated_name(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         words = " ".join(str(error).split())[:300]

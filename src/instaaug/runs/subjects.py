@@ -12,7 +12,7 @@ from instaaug.augmentation.views import Select
 from instaaug.data import LabeledImages
 from instaaug.errors import ArgumentError
 from instaaug.frozen.table import all_views, can_tabulate
-from instaaug.report.records.run_record import kind_of
+from instaaug.report.records import kind_of
 from instaaug.runs.frozen_data import image_hashes, without_hashes
 from instaaug.runs.frozen_evaluation import own_splits
 from instaaug.runs.frozen_run import FrozenRun

@@ -20,15 +20,15 @@ from torch import Tensor
 from instaaug.data import DataSplits, LabeledImages, load_data
 from instaaug.data.splits import split
 from instaaug.errors import ArgumentError
+from instaaug.methods import FastAutoAugment, find_method
+from instaaug.networks.compiling import compile_training
 from instaaug.runs.build import build_task
-from instaaug.runs.settings import TrainSettings
 from instaaug.runs.data_facts import DataFacts
 from instaaug.runs.lightning_manners import interrupts_passed_on, quiet_lightning
 from instaaug.runs.policy_search import check_search, prepared_policy
 from instaaug.runs.representing import fit_representations, score_representations
 from instaaug.runs.run_directory import RunDirectory
-from instaaug.methods import FastAutoAugment, find_method
-from instaaug.networks.compiling import compile_training
+from instaaug.runs.settings import TrainSettings
 from instaaug.tasks import (
     AugmentedTask,
     BatchLoader,
@@ -72,7 +72,8 @@ def train(
     run, config = RunDirectory(out), config.with_full_paths()
     if run.path.resolve().is_relative_to(config.data.source):
         raise ArgumentError(
-            f"`out` must lie outside of the images: got {str(out)!r} within {config.data.source!r}."
+            f"`out` must lie outside of the images: got {str(out)!r} within "
+            f"{config.data.source!r}."
         )
     is_first = not is_later_process()
     if is_first:
@@ -126,7 +127,11 @@ def load_splits(config: TrainSettings, on_decode: OnProgress | None = None) -> D
 
 
 def evaluate_task(
-    task: AugmentedTask, data: LabeledImages, config: TrainSettings, *, n_samples: int | None = None
+    task: AugmentedTask,
+    data: LabeledImages,
+    config: TrainSettings,
+    *,
+    n_samples: int | None = None,
 ) -> dict[str, Any]:
     """Scores without and with test-time augmentation, and what φ learned."""
     if n_samples is None:
@@ -150,7 +155,11 @@ def _score_predictions(
     results: dict[str, Any] = {"plain": plain}
     if n_samples and config.method.name != "none":
         predict = make_predictor(
-            task, n_samples=n_samples, merge=config.views.merge, select=config.views.select, seed=config.seed
+            task,
+            n_samples=n_samples,
+            merge=config.views.merge,
+            select=config.views.select,
+            seed=config.seed,
         )
         scores = evaluate(predict, BatchLoader(data, config.data.batch_size), tally)
         results["augmented"] = {**scores, "n_samples": n_samples}
@@ -184,7 +193,10 @@ def _prepare(
     held_out = None
     if find_method(config.method.name).needs_held_out:
         parts = split(
-            splits.train, test_fraction=config.data.held_out_fraction, seed=config.seed, by=config.data.split
+            splits.train,
+            test_fraction=config.data.held_out_fraction,
+            seed=config.seed,
+            by=config.data.split,
         )
         splits, held_out = replace(splits, train=parts.train), parts.test
     task = build_task(config, facts, held_out=held_out)
@@ -287,8 +299,8 @@ def _refusals_explained() -> Iterator[None]:
     except (ValueError, RuntimeError, MisconfigurationException) as error:
         words = " ".join(str(error).split())
         raise ArgumentError(
-            "`trainer` must have an accelerator, devices, strategy and precision that suit this machine. "
-            f"Lightning says: {words}"
+            "`trainer` must have an accelerator, devices, strategy and precision that suit "
+            f"this machine. Lightning says: {words}"
         ) from error
 
 
@@ -300,7 +312,9 @@ def _loaders(splits: DataSplits, config: TrainSettings, trainer: Trainer) -> dic
         )
     }
     if splits.validation is not None:
-        loaders["val_dataloaders"] = BatchLoader(splits.validation, config.data.batch_size, **place)
+        loaders["val_dataloaders"] = BatchLoader(
+            splits.validation, config.data.batch_size, **place
+        )
     return loaders
 
 

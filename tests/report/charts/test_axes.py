@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from instaaug.report.charts.axes import log_ticks, seeds_in_words, width_beside
+from instaaug.report.charts.axes import log_ticks
 
 
 @settings(max_examples=60, deadline=None)
@@ -29,14 +29,3 @@ def test_ticks_are_few_and_within(start: float, decades: float) -> None:
 )
 def test_ticks_are_round(low: float, high: float, ticks: list[float]) -> None:
     assert log_ticks(low, high) == ticks
-
-
-def test_seeds_are_counted_in_words() -> None:
-    assert seeds_in_words([1]) == ""
-    assert seeds_in_words([2, 5, 3]).endswith("2 to 5 seeds")
-
-
-def test_long_names_make_a_figure_wider() -> None:
-    assert width_beside(["short"], width=6.0) == 6.0
-    assert width_beside([], width=6.0) == 6.0
-    assert width_beside(["a" * 44], width=6.0) == pytest.approx(6.0 + 20 * 0.062)

@@ -11,8 +11,8 @@ from matplotlib.collections import LineCollection, PathCollection, PolyCollectio
 from matplotlib.colors import to_rgba
 
 from instaaug.errors import ArgumentError
+from instaaug.report.charts.axes import spread_apart
 from instaaug.report.charts.cost_curve import draw_cost_curve
-from instaaug.report.charts.end_labels import spread_apart
 from instaaug.report.theme import save_figure
 
 LEARNED = [

@@ -13,7 +13,7 @@ from instaaug.report.page.summary import (
     score_name,
     short_names,
 )
-from instaaug.report.records.run_record import RunRecord
+from instaaug.report.records import RunRecord
 from instaaug.stats import wilson_interval
 
 CONFIG = {"data": "photos/pets", "method": "instaaug", "conditioning": "input", "seed": 3,

@@ -6,7 +6,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from instaaug.errors import ArgumentError
-from instaaug.report.charts.end_labels import NamedLine, write_names
+from instaaug.report.charts.axes import NamedLine, write_names
 from instaaug.report.theme import BLUE, GREEN, INK, MUTED, RED, figure
 
 if TYPE_CHECKING:

@@ -6,8 +6,15 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from instaaug.errors import ArgumentError
-from instaaug.report.charts.axes import GRAY, log_ticks, quiet, set_log_ticks
-from instaaug.report.charts.end_labels import FONT, NamedLine, write_names
+from instaaug.report.charts.axes import (
+    GRAY,
+    NAME_FONT,
+    NamedLine,
+    log_ticks,
+    quiet,
+    set_log_ticks,
+    write_names,
+)
 from instaaug.report.theme import BLUE, GREEN, INK, RED, figure
 
 if TYPE_CHECKING:
@@ -236,7 +243,7 @@ def _dress_epochs(axes: "Axes", epochs: Sequence[float]) -> None:
 
 def _leave_room(canvas: "Figure", axes: "Axes", names: Sequence[str]) -> None:
     """Settle the layout once for all panels, with room for the names beside them."""
-    place: Any = {"x": 1.012, "y": 0.5, "transform": axes.transAxes, "fontsize": FONT}
+    place: Any = {"x": 1.012, "y": 0.5, "transform": axes.transAxes, "fontsize": NAME_FONT}
     texts = [axes.text(s=name, **place) for name in names]
     canvas.draw_without_rendering()
     canvas.set_layout_engine("none")

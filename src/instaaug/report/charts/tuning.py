@@ -6,8 +6,14 @@ from math import isfinite, sqrt
 from typing import TYPE_CHECKING, Any, Literal
 
 from instaaug.errors import ArgumentError
-from instaaug.report.charts.axes import GRAY, log_ticks, quiet, set_log_ticks
-from instaaug.report.charts.end_labels import NamedLine, write_names
+from instaaug.report.charts.axes import (
+    GRAY,
+    NamedLine,
+    log_ticks,
+    quiet,
+    set_log_ticks,
+    write_names,
+)
 from instaaug.report.theme import BLUE, INK, MUTED, RED, figure
 
 if TYPE_CHECKING:

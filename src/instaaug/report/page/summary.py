@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from instaaug.report.page.content import ResultRow
-from instaaug.report.records.run_record import Part, RunRecord, Score, accuracy_of
+from instaaug.report.records import Part, RunRecord, Score, accuracy_of
 
 __all__ = [
     "PARTS",

@@ -7,7 +7,7 @@ from sys import float_info
 from typing import Any, Literal, TypeGuard
 
 from instaaug.errors import DataError
-from instaaug.report.records.record_files import read_csv, read_json, read_yaml
+from instaaug.safe_files import read_csv, read_json, read_yaml
 from instaaug.stats import wilson_interval
 
 __all__ = ["Kind", "Part", "RunRecord", "Score", "accuracy_of", "kind_of", "read_record"]

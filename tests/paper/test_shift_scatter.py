@@ -1,13 +1,24 @@
 """Dots look like their settings, lines join what differs in one of them, methods have names."""
 
+import json
+from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from instaaug.errors import ArgumentError, UnknownNameError
-from instaaug.report.charts.shift_key import MOST_SHOWN, SettingScale
-from instaaug.report.charts.shift_scatter import ShiftPoint, draw_shift_scatter, setting_links
+from instaaug.report.records import RunRecord
+from paper.shift_scatter import (
+    MOST_SHOWN,
+    SHIFTED,
+    SettingScale,
+    ShiftPoint,
+    draw_runs,
+    draw_shift_scatter,
+    setting_links,
+)
 from tests.support.drawn import assert_words_are_readable, dots_of, words_of
 
 GRID = [
@@ -166,3 +177,37 @@ def test_bad_arguments_are_refused(call: Any, words: str) -> None:
 def test_a_link_must_be_a_setting() -> None:
     with pytest.raises(UnknownNameError, match=r"no setting called 'hues'. Did you mean 'hue'"):
         draw_shift_scatter(GRID, links=["hues"])
+
+
+def run(folder: Path, top1: float, shifted: float | None, **config: Any) -> RunRecord:
+    folder.mkdir()
+    if shifted is not None:
+        text = json.dumps({"plain": {"top1": shifted, "n": 10.0}})
+        (folder / SHIFTED).write_text(text, encoding="utf-8")
+    results = {"test": {"plain": {"top1": top1, "n": 100.0}}}
+    return RunRecord(folder, "train", {"epochs": 3, **config}, results)
+
+
+@pytest.mark.parametrize(
+    "strengths", [(0.2, 0.4), ({"hue": 0.2, "value": 0.5}, {"hue": 0.4, "value": 0.5})]
+)
+def test_runs_with_scores_on_other_images_are_drawn(tmp_path: Path, strengths: Any) -> None:
+    """One strength for all parameters, and one per parameter, which once crashed."""
+    records = [
+        run(tmp_path / f"{i}", 0.6, 0.2 * (i + 1), method="random", strength=strength)
+        for i, strength in enumerate(strengths)
+    ]
+    (axes,) = draw_runs([*records, run(tmp_path / "no score", 0.6, None)]).axes
+    points = [tuple(xy) for c in dots_of(axes) for xy in c.get_offsets().tolist()]
+    assert points == [(60.0, pytest.approx(20.0)), (60.0, pytest.approx(40.0))]
+    assert [line.get_xydata().tolist() for line in axes.lines if line.get_linewidth() > 2] == [
+        [[60.0, pytest.approx(20.0)], [60.0, pytest.approx(40.0)]]
+    ]
+
+
+def test_runs_on_simulated_lights_are_validated_under_those_of_training(tmp_path: Path) -> None:
+    lit = run(tmp_path / "a", 0.4, None, method="instaaug", data="paper.lights:relit")
+    axes = draw_runs([replace(lit, history=[{"validation/top1": 0.8}])]).axes[0]
+    assert dots_of(axes)[0].get_offsets().tolist() == [[80.0, 40.0]]
+    with pytest.raises(ArgumentError, match="`points` must hold at least one model"):
+        draw_runs([lit])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from instaaug.errors import DataError
-from instaaug.report.records.run_record import RunRecord, accuracy_of, read_record
+from instaaug.report.records import RunRecord, accuracy_of, read_record
 from tests.support.run_folders import SETTINGS, write_run
 
 PLAIN = {"top1": 0.6, "nll": 1.2, "ece": 0.1, "n": 1000.0}
@@ -68,7 +68,7 @@ def test_bands_come_from_the_results(tmp_path: Path) -> None:
 
 def test_reading_needs_no_torch(run: Path) -> None:
     code = (
-        "import sys; from instaaug.report.records.run_record import read_record; "
+        "import sys; from instaaug.report.records import read_record; "
         f"read_record({str(run)!r}); sys.exit(bool({{'torch', 'lightning'}} & sys.modules.keys()))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603
