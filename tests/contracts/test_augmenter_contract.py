@@ -158,7 +158,9 @@ def test_only_a_transformer_that_is_always_there_changes_what_is_not_drawn(metho
 
 
 @ALL
-@pytest.mark.parametrize("settings", [{}, {"accumulate": 2, "n_samples": 2}], ids=["plain", "odd"])
+@pytest.mark.parametrize(
+    "settings", [{}, {"accumulate_grad_batches": 2, "n_samples": 2}], ids=["plain", "odd"]
+)
 def test_it_trains_in_a_task(method: str, settings: dict[str, Any]) -> None:
     model, data = small_classifier(2), labeled_halves(20, side=16)
     aug = build(method, model)
@@ -194,7 +196,7 @@ def test_the_schedule_of_a_policy_has_as_many_steps_as_the_policy(method: str) -
     assert isinstance(aug, HeldOutLearner)
     aug.search_every = 3
     task = supervised(
-        aug, model=model, held_out=data, accumulate=2,
+        aug, model=model, held_out=data, accumulate_grad_batches=2,
         phi_optimization=Optimization("sgd", 0.1, schedule="cosine"),
     )  # fmt: skip
     fit(task, BatchLoader(data, 8, seed=0), epochs=3)  # nine batches, three searches

@@ -37,7 +37,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "accumulate": {
         "transforms": "rotation",
         "model": "small_cnn",
-        "accumulate": 2,
+        "accumulate_grad_batches": 2,
         "pretrain_epochs": 1,
         "phi_schedule": "cosine",
     },
@@ -164,7 +164,7 @@ def test_an_interrupted_run_is_resumed_as_if_nothing_had_happened(
             TrainSettings.from_mapping({**settings_of[recipe]}), tmp_path / "run", callbacks=[stop]
         )
     progress = torch.load(tmp_path / "run" / "last.ckpt", weights_only=True)["progress"]
-    accumulate = RECIPES[recipe].get("accumulate", 1)
+    accumulate = RECIPES[recipe].get("accumulate_grad_batches", 1)
     assert progress["n_steps"] == -(-n_steps // accumulate) * accumulate
     resume(tmp_path / "run")
     assert products(tmp_path / "run") == uninterrupted[recipe]

@@ -133,7 +133,11 @@ class Judged(HeldOutLearner):
 def test_held_out_images_alone_teach_whoever_learns_from_them(every: int, accumulate: int) -> None:
     aug = Judged(every)
     task = supervised(
-        aug, held_out=DATA, phi_optimization=PLAIN, accumulate=accumulate, model=linear()
+        aug,
+        held_out=DATA,
+        phi_optimization=PLAIN,
+        accumulate_grad_batches=accumulate,
+        model=linear(),
     )
     fit(task, BatchLoader(DATA, 4, seed=0))  # four steps
     assert aug.number.item() == pytest.approx(4 / every)
@@ -144,7 +148,7 @@ def test_held_out_images_alone_teach_whoever_learns_from_them(every: int, accumu
 def test_a_search_comes_before_the_step_and_takes_nothing_from_it() -> None:
     def trained(aug: Judged | NoAugmentation, accumulate: int) -> nn.Module:
         model = linear()
-        task = supervised(aug, model=model, held_out=DATA, accumulate=accumulate)
+        task = supervised(aug, model=model, held_out=DATA, accumulate_grad_batches=accumulate)
         fit(task, BatchLoader(DATA, 4, seed=0))
         return model
 

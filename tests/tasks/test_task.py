@@ -246,7 +246,8 @@ def test_two_batches_make_the_step_of_one_twice_as_large(schedule: Any) -> None:
     ends = []
     for batch_size, accumulate in ((16, 1), (8, 2)):
         task = supervised(
-            optimization=Optimization("sgd", 0.1, schedule=schedule), accumulate=accumulate
+            optimization=Optimization("sgd", 0.1, schedule=schedule),
+            accumulate_grad_batches=accumulate,
         )
         fit(task, loader(batch_size), epochs=3)
         ends.append(parameters_of(task.model))
@@ -257,7 +258,7 @@ def test_two_batches_make_the_step_of_one_twice_as_large(schedule: Any) -> None:
 @pytest.mark.parametrize("accumulate", [1, 2, 3, 4, 5])
 def test_an_epoch_ends_with_a_step(accumulate: int, validation: BatchLoader | None) -> None:
     """No gradient is carried over to the next epoch, or lost in the validation between."""
-    task = supervised(accumulate=accumulate)
+    task = supervised(accumulate_grad_batches=accumulate)
     look = EachStep(lambda task: parameters_of(task.model))
     start = parameters_of(task.model)
     trainer = fit(task, loader(), validation, epochs=2, callbacks=[look])
@@ -270,7 +271,8 @@ def test_an_epoch_ends_with_a_step(accumulate: int, validation: BatchLoader | No
 @pytest.mark.parametrize("accumulate", [1, 3])
 def test_the_last_step_is_taken_with_the_last_rate_of_the_cycle(accumulate: int) -> None:
     task = supervised(
-        optimization=Optimization("sgd", 0.5, schedule="one_cycle"), accumulate=accumulate
+        optimization=Optimization("sgd", 0.5, schedule="one_cycle"),
+        accumulate_grad_batches=accumulate,
     )
     rates = EachStep(lambda task: task.optimizers().param_groups[0]["lr"])
     fit(task, loader(), epochs=3, callbacks=[rates])
@@ -280,7 +282,7 @@ def test_the_last_step_is_taken_with_the_last_rate_of_the_cycle(accumulate: int)
 @pytest.mark.parametrize("clip", [0.0, 0.01, 0.1])
 def test_the_norm_of_the_gradient_is_clipped(clip: float) -> None:
     """A step of plain gradient descent with rate 1 is as long as the gradient."""
-    task = supervised(clip=clip, optimization=Optimization("sgd", 1.0, momentum=0.0))
+    task = supervised(gradient_clip_val=clip, optimization=Optimization("sgd", 1.0, momentum=0.0))
     look = EachStep(lambda task: parameters_of(task.model))
     start = parameters_of(task.model)
     fit(task, loader(), callbacks=[look])
@@ -296,7 +298,10 @@ def test_clipping_leaves_phi_alone() -> None:
     ends = []
     for clip in (0.0, 1e-6):
         aug = rotation()
-        fit(supervised(aug, clip=clip, phi_optimization=Optimization("sgd", 0.1)), loader(32))
+        fit(
+            supervised(aug, gradient_clip_val=clip, phi_optimization=Optimization("sgd", 0.1)),
+            loader(32),
+        )
         ends.append(parameters_of(aug))
     assert torch.equal(*ends)
 

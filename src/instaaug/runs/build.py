@@ -228,7 +228,7 @@ def _task_settings(config: TrainSettings, facts: DataFacts) -> dict[str, Any]:
         "pretrain_epochs": config.pretrain_epochs,
         "phi_rest_epochs": config.phi.rest_epochs,
         "flip": config.data.flip,
-        "clip": config.trainer.gradient_clip_val,
-        "accumulate": config.trainer.accumulate_grad_batches,
+        "gradient_clip_val": config.trainer.gradient_clip_val,
+        "accumulate_grad_batches": config.trainer.accumulate_grad_batches,
         "seed": config.seed,
     }

@@ -130,8 +130,10 @@ class Checkpoints(AfterTask):
         batch_idx: int,
     ) -> None:
         last_of_epoch = batch_idx + 1 >= trainer.num_training_batches
-        accumulate = pl_module.accumulate if isinstance(pl_module, AugmentedTask) else 1
-        within_step = (batch_idx + 1) % accumulate > 0  # gradients are in no checkpoint
+        n_batches = (
+            pl_module.accumulate_grad_batches if isinstance(pl_module, AugmentedTask) else 1
+        )
+        within_step = (batch_idx + 1) % n_batches > 0  # gradients are in no checkpoint
         if trainer.world_size > 1 or last_of_epoch or within_step:
             return
         overdue = time.monotonic() - self._saved_at > 60 * self.minutes

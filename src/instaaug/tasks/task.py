@@ -37,7 +37,8 @@ __all__ = [
 PhiStep = Literal["joint", "separate"]
 
 ADVICE = (
-    "Lower `learning_rate`, or bound the gradient by `clip`; the last checkpoint is from before."
+    "Lower `learning_rate`, or bound the gradient by `gradient_clip_val`; the last checkpoint is "
+    "from before."
 )
 
 
@@ -60,9 +61,9 @@ class AugmentedTask(LightningModule, ABC):
             schedule of its learning rate begins when it does.
         n_samples: Augmented samples of each image in a step.
         flip: Whether images are mirrored at random before all else.
-        clip: Largest norm of the model's gradient; 0 for any.
-        accumulate: Batches whose gradients are added up for a step; an epoch ends with a step,
-            if need be of fewer.
+        gradient_clip_val: Largest norm of the model's gradient; 0 for any.
+        accumulate_grad_batches: Batches whose gradients are added up for a step; an epoch ends
+            with a step, if need be of fewer.
         phi_step: ``"joint"``: one forward and one backward pass serve the model and φ.
             ``"separate"``, as the paper's own code has it: φ learns from a second draw and a
             second pass, after the step of the model and with it in evaluation mode.
@@ -87,8 +88,8 @@ class AugmentedTask(LightningModule, ABC):
         phi_rest_epochs: int = 0,
         n_samples: int = 1,
         flip: bool = False,
-        clip: float = 0.0,
-        accumulate: int = 1,
+        gradient_clip_val: float = 0.0,
+        accumulate_grad_batches: int = 1,
         phi_step: PhiStep = "joint",
         held_out: LabeledImages | None = None,
         seed: int = 0,
@@ -105,7 +106,8 @@ class AugmentedTask(LightningModule, ABC):
         self.register_buffer("std", torch.tensor(std).view(1, -1, 1, 1), persistent=False)
         self.pretrain_epochs, self.phi_rest_epochs = pretrain_epochs, phi_rest_epochs
         self.n_samples, self.flip = n_samples, flip
-        self.clip, self.accumulate, self.seed = clip, accumulate, seed
+        self.gradient_clip_val, self.seed = gradient_clip_val, seed
+        self.accumulate_grad_batches = accumulate_grad_batches
         self.phi_step: PhiStep = phi_step
         self.held_out = held_out
         self.validation_tally = self.make_tally()
@@ -163,7 +165,7 @@ class AugmentedTask(LightningModule, ABC):
         if isinstance(module, HeldOutLearner):
             counted = search_steps(self.trainer, first, every=module.search_every)
         else:
-            counted = optimizer_steps(self.trainer, first, accumulate=self.accumulate)
+            counted = optimizer_steps(self.trainer, first, accumulate=self.accumulate_grad_batches)
         if counted is None:
             for optimization, _ in self._trained():
                 optimization.check_unknown_length()
@@ -181,7 +183,8 @@ class AugmentedTask(LightningModule, ABC):
         if self.flip:
             mirrored = torch.rand(len(x), 1, 1, 1, generator=generator, device=x.device) < 0.5
             x = torch.where(mirrored, x.flip(3), x)
-        self._ends_step = (batch_idx + 1) % self.accumulate == 0 or self.trainer.is_last_batch
+        is_whole = (batch_idx + 1) % self.accumulate_grad_batches == 0
+        self._ends_step = is_whole or self.trainer.is_last_batch
         plain = self.current_epoch < self.pretrain_epochs
         (self._learn_plain if plain else self._learn_augmented)(x, targets, generator)
         self.n_steps += 1
@@ -210,7 +213,7 @@ class AugmentedTask(LightningModule, ABC):
         batch = self.augmenter(x, self.n_samples, generator=generator, targets=targets)
         with evaluation_mode(self.model):
             objective = self.augmenter.objective(self._losses_of(batch), batch)
-        add_gradients(objective / self.accumulate, self.augmenter)
+        add_gradients(objective / self.accumulate_grad_batches, self.augmenter)
         if self._ends_step:
             self._step(self.augmenter)
         return batch
@@ -232,7 +235,7 @@ class AugmentedTask(LightningModule, ABC):
 
     def _learn(self, objective: Tensor) -> None:
         """The pass of the model, in which an augmenter learns along unless it has its own."""
-        self.manual_backward(objective / self.accumulate)
+        self.manual_backward(objective / self.accumulate_grad_batches)
         if isinstance(self.augmenter, HeldOutLearner):
             self.augmenter.zero_grad()
         if self._ends_step:  # no gradient is left over at the end of an epoch
@@ -267,8 +270,8 @@ class AugmentedTask(LightningModule, ABC):
             assert isinstance(optimizer, LightningOptimizer)  # noqa: S101  # not fabric's
             if module not in learning:
                 continue
-            if module is self.model and self.clip:
-                nn.utils.clip_grad_norm_(module.parameters(), self.clip)
+            if module is self.model and self.gradient_clip_val:
+                nn.utils.clip_grad_norm_(module.parameters(), self.gradient_clip_val)
             if resting and module is not self.model:
                 optimizer.zero_grad()
                 continue
