@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-from instaaug.runs.augmenters import AUGMENTERS
 from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import override
@@ -13,7 +12,7 @@ from typing_extensions import override
 from instaaug import InstaAug
 from instaaug import transforms as T
 from instaaug.augmentation import Augmenter, HeldOutBatch, HeldOutLearner
-from instaaug.methods import NoAugmentation
+from instaaug.methods import METHODS, NoAugmentation
 from instaaug.methods.distortions import Distortions
 from instaaug.methods.operations import Operations
 from instaaug.methods.un_mix import UnMix
@@ -87,7 +86,7 @@ def take_later_step_on_device(method: str) -> None:
 # --- all methods --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", sorted(set(AUGMENTERS) - set(WAITING)))
+@pytest.mark.parametrize("method", sorted(set(METHODS) - set(WAITING)))
 def test_a_step_of_a_method_does_not_wait(method: str) -> None:
     take_later_step_on_device(method)
 
