@@ -26,10 +26,9 @@ from benchmarks.frozen_views import (
 from benchmarks.imagenet import SIDE, SIZE, Photos, load_model, photos
 from benchmarks.record import save
 from instaaug import InstaAug
-from instaaug.augmentation.choosing import without_row
-from instaaug.augmentation.early_stop import Budget, merged_in_rounds
-from instaaug.augmentation.merging import Merging
-from instaaug.distributions import enumerated
+from instaaug.augmentation.at_test_time import Budget, Merging, merge_in_rounds
+from instaaug.augmentation.views import without_row
+from instaaug.distributions import enumerate_choices
 from instaaug.frozen import DEFAULT_CROPS, ViewTable, fit_temperature, fit_tta
 from instaaug.methods import LearnedLoss
 from instaaug.report.charts.cost_curve import draw_cost_curve
@@ -113,7 +112,7 @@ def order_of(aug: InstaAug, table: ViewTable, rows: Tensor) -> Tensor:
     network: Any = aug.phi.network
     maps = [] if network is None else network.maps(table.seen_of(rows))
     joint = aug.phi.decode(maps, None, len(rows))
-    others = without_row(enumerated(joint), aug.transform.identity())
+    others = without_row(enumerate_choices(joint), aug.transform.identity())
     order = others.logits.argsort(dim=1, descending=True) + 1
     return torch.cat([torch.zeros(len(rows), 1, dtype=torch.long), order], dim=1)
 
@@ -188,7 +187,7 @@ def stopped_early(scored: Scored, order: Tensor) -> list[dict[str, float]]:
             rows = scored.outputs[inputs.numpy(), order[inputs, view].numpy()]
             return torch.from_numpy(rows.astype(np.float32))
 
-        outputs, n_views = merged_in_rounds(scores_of, ones, merging=Merging(), budget=budget)
+        outputs, n_views = merge_in_rounds(scores_of, ones, merging=Merging(), budget=budget)
         points.append(
             {
                 "certainty": budget.certainty or 0.0,

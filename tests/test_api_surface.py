@@ -8,13 +8,32 @@ import pytest
 
 import instaaug
 
-LIST = Path(__file__).with_name("api.txt")
-NAMES = LIST.read_text().split()
+LIST = Path(__file__).with_name("api.txt").read_text().split()
+NAMES = [name for name in LIST if "." not in name]
+SUBMODULES = (
+    "data", "distributions", "frozen", "methods", "networks", "objectives", "parameterizations",
+    "spaces", "transforms",
+)  # fmt: skip
 
 
 def test_the_public_names_are_those_on_the_list() -> None:
     assert sorted(instaaug.__all__) == NAMES
     assert len(NAMES) <= 40
+
+
+@pytest.mark.parametrize("module", SUBMODULES)
+def test_the_names_of_a_public_module_are_those_on_the_list(module: str) -> None:
+    public = getattr(instaaug, module)
+    listed = [name.removeprefix(f"{module}.") for name in LIST if name.startswith(f"{module}.")]
+    assert sorted(public.__all__) == listed
+    assert all(hasattr(public, name) for name in listed)
+
+
+def test_all_that_a_transform_of_ones_own_needs_is_in_one_place() -> None:
+    from instaaug import transforms
+
+    needed = {"TRANSFORMS", "Boxes", "Choices", "Interval", "Parameter", "Transform", "register"}
+    assert needed <= {*transforms.__all__}
 
 
 @pytest.mark.parametrize("name", NAMES)

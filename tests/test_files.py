@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from instaaug.errors import DiskError
-from instaaug.files import write_text, write_whole
+from instaaug.files import write_atomically, write_text
 
 OLD, NEW = b"what was there before", b"something new" * 1000
 
@@ -44,13 +44,13 @@ def files_in(folder: Path) -> list[str]:
 
 
 def test_a_new_file_has_the_content(tmp_path: Path) -> None:
-    write_whole(tmp_path / "new", lambda file: file.write(NEW))
+    write_atomically(tmp_path / "new", lambda file: file.write(NEW))
     assert (tmp_path / "new").read_bytes() == NEW
     assert files_in(tmp_path) == ["new"]
 
 
 def test_an_old_file_is_replaced(path: Path) -> None:
-    write_whole(path, lambda file: file.write(NEW))
+    write_atomically(path, lambda file: file.write(NEW))
     assert path.read_bytes() == NEW
     assert files_in(path.parent) == [path.name]
 
@@ -66,7 +66,7 @@ def test_whoever_reads_while_it_is_written_finds_the_old_content(path: Path) -> 
         file.flush()
         assert path.read_bytes() == OLD
 
-    write_whole(path, write)
+    write_atomically(path, write)
     assert path.read_bytes() == NEW
 
 
@@ -79,7 +79,7 @@ def test_an_error_leaves_the_old_content_and_nothing_else(
         raise error
 
     with pytest.raises(type(error)) as caught:
-        write_whole(path, write)
+        write_atomically(path, write)
     assert caught.value is error
     assert path.read_bytes() == OLD
     assert files_in(path.parent) == [path.name]
@@ -98,7 +98,7 @@ def test_a_full_disk_is_told_and_leaves_the_old_content(
 ) -> None:
     message = r"There is no room left for '.*file\.bin': [\d,]+ bytes are free\. Make room and go"
     with pytest.raises(DiskError, match=message):
-        write_whole(full_disk, WRITERS[writer])
+        write_atomically(full_disk, WRITERS[writer])
     monkeypatch.undo()
     assert full_disk.read_bytes() == OLD
     assert files_in(full_disk.parent) == [full_disk.name]
@@ -109,7 +109,7 @@ def test_a_full_quota_counts_as_a_full_disk(path: Path) -> None:
         raise OSError(errno.EDQUOT, "Disk quota exceeded")
 
     with pytest.raises(DiskError, match="There is no room left"):
-        write_whole(path, write)
+        write_atomically(path, write)
 
 
 def test_a_folder_that_may_not_be_written_is_no_full_disk(path: Path) -> None:
@@ -117,4 +117,4 @@ def test_a_folder_that_may_not_be_written_is_no_full_disk(path: Path) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
     with pytest.raises(PermissionError, match="Permission denied"):
-        write_whole(path, write)
+        write_atomically(path, write)

@@ -15,7 +15,7 @@ from instaaug.data.labeled import evenly_spaced_indices
 from instaaug.distributions import CategoricalTheta
 from instaaug.errors import ArgumentError, DataError
 from instaaug.files import write_text
-from instaaug.networks.evaluation_mode import evaluation_mode
+from instaaug.networks.model_interface import evaluation_mode
 from instaaug.report.records import read_record
 from instaaug.report.theme import MissingPlottingError, save_figure
 from instaaug.runs.subjects import Subject, find_subject

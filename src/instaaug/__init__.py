@@ -4,12 +4,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from instaaug import data, distributions, frozen, networks, transforms
+    from instaaug import (
+        data,
+        distributions,
+        frozen,
+        methods,
+        networks,
+        objectives,
+        parameterizations,
+        spaces,
+        transforms,
+    )
     from instaaug.augmentation import AugmentedBatch, Augmenter, InstaAug, TestTimeAugmentation
     from instaaug.errors import InstaAugError, InstaAugWarning
     from instaaug.frozen import fit_tta
     from instaaug.objectives import EntropyBand
     from instaaug.parameterizations import CropGrid, InvarianceModule
+    from instaaug.report.pictures.inputs import plot
 
 __all__ = [
     "AugmentedBatch",
@@ -26,7 +37,12 @@ __all__ = [
     "distributions",
     "fit_tta",
     "frozen",
+    "methods",
     "networks",
+    "objectives",
+    "parameterizations",
+    "plot",
+    "spaces",
     "transforms",
 ]
 
@@ -43,8 +59,19 @@ _HOMES = {
     "InvarianceModule": "instaaug.parameterizations",
     "TestTimeAugmentation": "instaaug.augmentation",
     "fit_tta": "instaaug.frozen",
+    "plot": "instaaug.report.pictures.inputs",
 }
-_MODULES = ("data", "distributions", "frozen", "networks", "transforms")
+_MODULES = (
+    "data",
+    "distributions",
+    "frozen",
+    "methods",
+    "networks",
+    "objectives",
+    "parameterizations",
+    "spaces",
+    "transforms",
+)
 
 
 def __getattr__(name: str) -> Any:

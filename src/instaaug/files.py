@@ -16,14 +16,14 @@ try:
 except ImportError:  # Windows: two processes must not share a folder there
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["ASIDE", "is_full_disk", "lock_folder", "write_text", "write_whole", "written_aside"]
+__all__ = ["ASIDE", "is_full_disk", "lock_folder", "open_aside", "write_atomically", "write_text"]
 
 ASIDE = ".part"
 """How the names of unfinished files end."""
 
 
 @contextmanager
-def written_aside(path: Path) -> Iterator[IO[bytes]]:
+def open_aside(path: Path) -> Iterator[IO[bytes]]:
     """A new file that takes the place of ``path`` when it is complete, and vanishes otherwise.
 
     Whoever reads ``path`` finds the old content or the new, whatever happens in between.
@@ -39,7 +39,7 @@ def written_aside(path: Path) -> Iterator[IO[bytes]]:
         aside.unlink(missing_ok=True)
 
 
-def write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
+def write_atomically(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
     """Write a file, whole or not at all; its folder is made if need be.
 
     Arguments:
@@ -51,7 +51,7 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with written_aside(path) as file:
+        with open_aside(path) as file:
             write(file)
     except Exception as error:
         if not is_full_disk(error) and not is_full_disk(error.__context__):
@@ -70,7 +70,7 @@ def is_full_disk(error: BaseException | None) -> bool:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file, whole or not at all."""
-    write_whole(path, lambda file: file.write(text.encode("utf-8", "surrogateescape")))
+    write_atomically(path, lambda file: file.write(text.encode("utf-8", "surrogateescape")))
 
 
 @contextmanager

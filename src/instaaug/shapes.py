@@ -1,4 +1,6 @@
-"""The tensor shapes of this library, named once; and the checks that guard the door."""
+"""The tensor shapes of this library, the checks that guard the door, tensors like another one."""
+
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
@@ -17,6 +19,10 @@ __all__ = [
     "at_least_float32",
     "check_finite",
     "check_images",
+    "constant",
+    "match_layout",
+    "per_channel",
+    "repeat_batch",
 ]
 
 Images = Float[Tensor, "batch channels height width"]
@@ -78,3 +84,48 @@ def check_finite(value: Tensor, *, name: str, advice: str) -> None:
             f"`{name}` must be finite: got {bad} NaN or infinite values of {value.numel()}. "
             f"{advice}"
         )
+
+
+def constant(values: Sequence[float | int], *, like: Tensor) -> Float[Tensor, " n"]:
+    """A few numbers on the device and in the precision of ``like``.
+
+    Each is filled in by the device itself: to copy a list there, as ``new_tensor`` does, the host
+    would wait until the device has done all that it was told before.
+
+    Example:
+        >>> constant((0.5, 0.25), like=torch.zeros(1, dtype=torch.float64))
+        tensor([0.5000, 0.2500], dtype=torch.float64)
+    """
+    return torch.stack([like.new_full((), value) for value in values])
+
+
+def per_channel(values: Sequence[float | int], *, like: Tensor) -> Float[Tensor, "1 n 1 1"]:
+    """A number for each channel of images."""
+    return constant(values, like=like).view(1, -1, 1, 1)
+
+
+def match_layout(x: Images, out: Rendered) -> Rendered:
+    """``out`` in the memory order of ``x``: channels last if it was, so that no model reorders it.
+
+    Inside of a transform images are planes, one per channel: ``grid_sample`` returns them so, and
+    arithmetic that mixes one map with three channels is faster on them.
+    """
+    return out.contiguous(memory_format=_layout(x))
+
+
+def _layout(x: Tensor) -> torch.memory_format:
+    last = not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
+    return torch.channels_last if last else torch.contiguous_format
+
+
+def repeat_batch(x: Tensor, n: int) -> Tensor:
+    """A batch n times in a row, in the same memory order, which ``Tensor.repeat`` forgets.
+
+    Example:
+        >>> repeat_batch(torch.tensor([1, 2]), 3)
+        tensor([1, 2, 1, 2, 1, 2])
+        >>> x = torch.rand(2, 3, 4, 4).to(memory_format=torch.channels_last)
+        >>> repeat_batch(x, 2).is_contiguous(memory_format=torch.channels_last)
+        True
+    """
+    return x if n == 1 else torch.cat([x] * n)

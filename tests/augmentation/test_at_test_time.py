@@ -11,7 +11,8 @@ from typing_extensions import override
 
 from instaaug import InstaAug
 from instaaug import transforms as T
-from instaaug.augmentation.at_test_time import Merge, Select, TestTimeAugmentation
+from instaaug.augmentation.at_test_time import Merge, TestTimeAugmentation
+from instaaug.augmentation.views import Select
 from instaaug.errors import ArgumentError, InstaAugWarning, ShapeError, UnknownNameError
 from tests.support.models import CountingNetwork, images, small_classifier
 from tests.support.unhooked import unhooked

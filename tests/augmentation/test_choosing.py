@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from instaaug.augmentation.choosing import choose, without_row
-from instaaug.augmentation.views import Select, Views
+from instaaug.augmentation.views import Select, Views, choose_views, without_row
 from instaaug.distributions import CategoricalTheta, Joint, UniformBox
 from tests.support.operators import Counter
 
@@ -28,24 +27,24 @@ def rows_of(views: Views, table: Tensor = BOXES) -> list[list[int]]:
 
 
 def test_the_original_comes_first_and_the_best_others_follow_in_order() -> None:
-    views = choose(crops(), 6, select="top", original=WHOLE)
+    views = choose_views(crops(), 6, select="top", original=WHOLE)
     assert rows_of(views) == [[3, 1, 5, 2, 4, 0], [3, 0, 4, 5, 2, 1]]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
 def test_fewer_views_are_the_first_of_more(n: int) -> None:
-    few = choose(crops(), n, select="top", original=WHOLE)
-    many = choose(crops(), 6, select="top", original=WHOLE)
+    few = choose_views(crops(), n, select="top", original=WHOLE)
+    many = choose_views(crops(), 6, select="top", original=WHOLE)
     assert torch.equal(few.theta, many.theta[:n])
 
 
 def test_beyond_the_last_view_they_start_again_with_the_best() -> None:
-    views = choose(crops(), 9, select="top", original=WHOLE)
+    views = choose_views(crops(), 9, select="top", original=WHOLE)
     assert rows_of(views)[0] == [3, 1, 5, 2, 4, 0, 1, 5, 2]
 
 
 def test_weights_are_the_probabilities_among_the_others() -> None:
-    views = choose(crops(), 3, select="top", original=WHOLE)
+    views = choose_views(crops(), 3, select="top", original=WHOLE)
     others = LOGITS[:, [0, 1, 2, 4, 5]].softmax(dim=1)
     best = others.sort(dim=1, descending=True).values
     assert views.weight is not None
@@ -58,7 +57,7 @@ def test_draws_without_replacement_are_distinct_and_follow_the_probabilities() -
     n = 20_000
     joint = crops(LOGITS[:1].expand(n, -1))
     generator = torch.Generator().manual_seed(0)
-    views = choose(joint, 3, original=WHOLE, generator=generator)
+    views = choose_views(joint, 3, original=WHOLE, generator=generator)
     drawn = torch.tensor(rows_of(views))
     assert bool((drawn[:, 0] == 3).all())
     assert bool((drawn.sort(dim=1).values.diff(dim=1) > 0).all())
@@ -72,7 +71,7 @@ def test_draws_without_replacement_are_distinct_and_follow_the_probabilities() -
 
 def test_draws_are_repeatable() -> None:
     draws = [
-        choose(crops(), 4, original=WHOLE, generator=torch.Generator().manual_seed(3)).theta
+        choose_views(crops(), 4, original=WHOLE, generator=torch.Generator().manual_seed(3)).theta
         for _ in range(2)
     ]
     assert torch.equal(*draws)
@@ -85,7 +84,7 @@ def test_flips_of_the_whole_image_count_as_other_views(select: Select) -> None:
         "flip": CategoricalTheta(torch.zeros(2, 2), SIGNS),
     })  # fmt: skip
     original = torch.cat([WHOLE, SIGNS[:1]], dim=1)
-    views = choose(joint, 12, select=select, original=original)
+    views = choose_views(joint, 12, select=select, original=original)
     assert torch.equal(views.theta[0], original.expand(2, -1))
     if select == "top":
         assert all(len(views.theta[:, i].unique(dim=0)) == 12 for i in range(2))
@@ -96,7 +95,7 @@ def test_flips_of_the_whole_image_count_as_other_views(select: Select) -> None:
 @pytest.mark.parametrize("n", [1, 4])
 def test_where_there_is_nothing_else_the_original_is_repeated(select: Select, n: int) -> None:
     joint = crops(torch.zeros(2, 1), WHOLE)
-    views = choose(joint, n, select=select, original=WHOLE)
+    views = choose_views(joint, n, select=select, original=WHOLE)
     assert torch.equal(views.theta, WHOLE.expand(n, 2, 4))
     assert views.weight is not None
     assert torch.equal(views.weight, torch.ones(n, 2))
@@ -107,7 +106,7 @@ def test_ranges_follow_the_original(select: Select) -> None:
     joint = Joint({"turn": UniformBox(torch.full((2, 1), -1.0), torch.ones(2, 1))})
     zero = torch.zeros(1, 1)
     generator = torch.Generator().manual_seed(0)
-    views = choose(joint, 5, select=select, original=zero, generator=generator)
+    views = choose_views(joint, 5, select=select, original=zero, generator=generator)
     assert views.theta.shape == (5, 2, 1)
     assert not views.theta[0].any()
     assert len(views.theta[1:, 0].unique()) == 4
@@ -116,7 +115,7 @@ def test_ranges_follow_the_original(select: Select) -> None:
 @pytest.mark.parametrize("select", ["sample", "top"])
 def test_without_an_original_the_whole_image_has_no_privilege(select: Select) -> None:
     generator = torch.Generator().manual_seed(0)
-    views = choose(crops(), 2, select=select, generator=generator)
+    views = choose_views(crops(), 2, select=select, generator=generator)
     assert rows_of(views)[1][0] != 3
 
 
@@ -135,6 +134,6 @@ def test_the_cost_does_not_grow_with_the_number_of_inputs() -> None:
     for batch in (2, 200):
         joint = crops(torch.zeros(batch, 6))
         with Counter() as counter:
-            choose(joint, 4, select="top", original=WHOLE)
+            choose_views(joint, 4, select="top", original=WHOLE)
         counts.append(counter.total)
     assert counts[0] == counts[1]

@@ -10,8 +10,7 @@ from typing_extensions import override
 
 from instaaug import InstaAug, TestTimeAugmentation
 from instaaug import transforms as T
-from instaaug.augmentation.early_stop import Budget
-from instaaug.augmentation.merging import Merge
+from instaaug.augmentation.at_test_time import Budget, Merge
 from instaaug.errors import ArgumentError, ShapeError
 from tests.support.models import images
 from tests.support.operators import Counter

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from instaaug import InstaAug
 from instaaug import transforms as T
-from instaaug.augmentation.merging import Merge
+from instaaug.augmentation.at_test_time import Merge
 from instaaug.augmentation.views import Select
 from instaaug.errors import ShapeError
 from instaaug.networks import FrozenFeatures
@@ -135,7 +135,7 @@ def test_a_compiled_model_is_recognized_as_the_same(read: str) -> None:
     aug = reading(compiled if read == "compiled" else model)
     for asked in (model, compiled):
         first = aug.views(X, 3, model=asked).first
-        torch.testing.assert_close(first, model(aug.transform.resized(X)))
+        torch.testing.assert_close(first, model(aug.transform.resize(X)))
 
 
 def test_half_precision_models_are_averaged_in_single_precision() -> None:

@@ -1,6 +1,7 @@
 """InstaAug as a user meets it: the loop, the layout of samples, randomness, conditioning."""
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -128,7 +129,7 @@ def test_the_log_probability_is_that_of_the_distribution() -> None:
     batch = aug(x, n_samples=2)
     joint = aug.distribution(x)
     boxes = joint.finite()["crop"]
-    expected = sum(f.drawn(f.log_probs) for f in batch.score_factors)
+    expected = sum(f.at_draws(f.log_probs) for f in batch.score_factors)
     for name in ("rotation", "hsv_jitter"):
         expected = expected - joint[name].entropy()  # a uniform density is exp(-H) everywhere
     torch.testing.assert_close(batch.log_prob, expected)
@@ -280,7 +281,7 @@ def test_a_composition_keeps_its_own_normalization() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({}, "learns per input with glance (14,096 parameters), score function with batch"),
+        ({}, "learns per input with glance (14,096 parameters), score function with value"),
         ({"conditioning": "none"}, "learns one for all, score function with batch baseline"),
         ({"conditioning": "class", "num_classes": 3}, "learns per class"),
         ({"estimator": "exact"}, "exact gradient, λ by the pi rule"),
@@ -294,6 +295,28 @@ def test_the_repr_tells_the_story(settings: dict[str, Any], words: str) -> None:
     assert words.replace("14,096", f"{count:,}") in text
 
 
+@pytest.mark.parametrize(
+    ("transforms", "settings", "resolved"),
+    [
+        (SMALL_CROP, {}, "value"),
+        ([SMALL_CROP, "rotation"], {}, "value"),
+        ("flip", {"estimator": "score"}, "value"),
+        ("rotation", {}, "batch"),
+        (SMALL_CROP, {"estimator": "exact"}, "batch"),
+        (SMALL_CROP, {"conditioning": "none"}, "batch"),
+        (SMALL_CROP, {"conditioning": "class", "num_classes": 2}, "batch"),
+        (SMALL_CROP, {"baseline": "rloo"}, "rloo"),
+    ],
+)
+def test_the_baseline_is_chosen_by_what_can_be_predicted_and_saved_as_chosen(
+    transforms: Any, settings: dict[str, Any], resolved: str, tmp_path: Path
+) -> None:
+    aug = InstaAug(transforms, **settings)
+    assert aug.settings.baseline == aug.settings.to_config()["baseline"] == resolved
+    aug.save(tmp_path / "aug.safetensors")
+    assert InstaAug.load(tmp_path / "aug.safetensors").settings.baseline == resolved
+
+
 def test_the_repr_names_every_factor_and_its_range() -> None:
     text = repr(InstaAug([T.LocalBlur(), T.Rotation(1.5), T.Flip()]))
     for words in (
@@ -302,7 +325,7 @@ def test_the_repr_names_every_factor_and_its_range() -> None:
         "local_blur.box: 320 boxes",
     ):
         assert words in text
-    assert "score function with batch baseline and pathwise gradient" in text
+    assert "score function with value baseline and pathwise gradient" in text
     assert "score" not in repr(InstaAug("rotation"))
 
 

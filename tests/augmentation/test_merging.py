@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from instaaug import InstaAug
 from instaaug import transforms as T
-from instaaug.augmentation.merging import Merge, Merging
+from instaaug.augmentation.at_test_time import Merge, Merging
 from instaaug.augmentation.views import Select
 from instaaug.errors import ArgumentError
 from instaaug.methods import RandomAugmentation

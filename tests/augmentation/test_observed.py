@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+import instaaug
 from instaaug import InstaAug
 from instaaug import transforms as T
 from instaaug.augmentation.observed import observe
@@ -157,13 +158,13 @@ def test_no_sample_is_refused() -> None:
 
 
 def test_plot_shows_inputs_titles_and_samples() -> None:
-    figure = unlike(InstaAug([CROP, T.Rotation()])).plot(X[:2], 3, titles=["cat", "dog"])
+    figure = instaaug.plot(unlike(InstaAug([CROP, T.Rotation()])), X[:2], 3, titles=["cat", "dog"])
     words = [text.get_text() for text in figure.texts]
     assert {"cat", "dog", "crop", "rotation", "samples"} <= set(words)
     assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
 
 
 def test_plot_takes_a_single_image() -> None:
-    figure = InstaAug(CROP).plot(X[0], 2)
+    figure = instaaug.plot(InstaAug(CROP), X[0], 2)
     shown = [image for axes in figure.axes for image in axes.get_images()]
     assert any(np.asarray(image.get_array()).shape[:2] == (16, 16) for image in shown)

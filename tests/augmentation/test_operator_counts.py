@@ -76,7 +76,7 @@ EACH_KIND = pytest.mark.parametrize(
 def test_a_step_needs_no_more_operators_and_no_larger_graph_than_it_used_to(
     transforms: T.Transform | list[T.Transform], operators: int, nodes: int
 ) -> None:
-    aug = InstaAug(transforms)
+    aug = InstaAug(transforms, baseline="batch")
     assert operators_of_a_step(aug, batch=4).total <= operators
     drawn = aug(torch.rand(4, 3, 64, 64))
     graph = graph_nodes(aug.objective(drawn.inputs.mean(dim=(1, 2, 3)), drawn))

@@ -67,7 +67,7 @@ def test_view_0_is_what_phi_reads_to_the_last_bit(padding_mode: Any, size: int) 
     aug = InstaAug([CROP, T.Flip()], size=size, keep_original=True, padding_mode=padding_mode)
     x = images(3, height=32, width=40)
     theta = aug.draw(x, 2, select="top")[0]
-    assert torch.equal(aug.render(x, theta), aug.transform.resized(x, padding_mode=padding_mode))
+    assert torch.equal(aug.render(x, theta), aug.transform.resize(x, padding_mode=padding_mode))
 
 
 @pytest.mark.parametrize("size", HOSTILE, ids=str)

@@ -7,6 +7,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
+import instaaug
 from instaaug.augmentation import Augmenter, HeldOutLearner
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.methods import METHODS, FastAutoAugment
@@ -216,5 +217,6 @@ def test_methods_that_learn_from_held_out_images_ask_for_them(method: str) -> No
 
 @ALL
 def test_a_figure_can_be_drawn_of_it(method: str) -> None:
-    figure = build(method).eval().plot(normalized(images(2)), n_samples=2, generator=seeded())
+    augmenter, x = build(method).eval(), normalized(images(2))
+    figure = instaaug.plot(augmenter, x, n_samples=2, generator=seeded())
     assert figure.axes

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from instaaug.distributions import CategoricalTheta, Joint, UniformBox, enumerated
+from instaaug.distributions import CategoricalTheta, Joint, UniformBox, enumerate_choices
 from instaaug.errors import ArgumentError
 
 
@@ -25,7 +25,7 @@ def every_sample(joint: Joint) -> tuple[Tensor, ...]:
 def test_probabilities_and_rows_are_those_of_the_product(sizes: tuple[int, ...]) -> None:
     factors = {f"f{i}": choice(2, n, columns=i + 1, seed=i) for i, n in enumerate(sizes)}
     joint = Joint(factors)
-    one = enumerated(joint)
+    one = enumerate_choices(joint)
     samples = every_sample(joint)
     torch.testing.assert_close(one.logits, joint.log_prob(samples).T)
     torch.testing.assert_close(one.table, joint.theta(samples)[:, 0])
@@ -38,7 +38,7 @@ def test_the_gradient_reaches_every_factor() -> None:
     joint = Joint(
         {str(i): CategoricalTheta(s, torch.rand(len(s.T), 1)) for i, s in enumerate(logits)}
     )
-    enumerated(joint).logits[:, 0].sum().backward()
+    enumerate_choices(joint).logits[:, 0].sum().backward()
     for s in logits:
         assert s.grad is not None
         assert s.grad.any()
@@ -48,4 +48,4 @@ def test_a_range_cannot_be_listed() -> None:
     angle = UniformBox(torch.zeros(2, 1), torch.ones(2, 1))
     joint = Joint({"turn": angle, "flip": choice(2, 2, columns=1, seed=0)})
     with pytest.raises(ArgumentError, match="turn can take any value in a range"):
-        enumerated(joint)
+        enumerate_choices(joint)

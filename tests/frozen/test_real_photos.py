@@ -35,7 +35,7 @@ def test_views_that_were_learned_help_a_real_model(tmp_path: Path) -> None:
 
     x = pixels.float() / 255
     with torch.no_grad():
-        alone = model(aug.transform.resized(x))
+        alone = model(aug.transform.resize(x))
         right = {
             n: int((aug.wrap(model, n).eval()(x).argmax(dim=1) == labels).sum()) for n in (1, 2, 4)
         }

@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from instaaug.functional.color import affine_intensity, luma
-from instaaug.functional.hsv import hsv_jitter
+from instaaug.functional.color import affine_intensity, hsv_jitter, luma
 from tests.support.colors import NAMED, as_image, jittered
 from tests.support.images import largest_difference, random_images
 from tests.support.operators import Counter

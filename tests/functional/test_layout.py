@@ -5,7 +5,7 @@ import torch
 
 from instaaug import InstaAug
 from instaaug import transforms as T
-from instaaug.functional.layout import in_layout_of
+from instaaug.shapes import match_layout
 
 LAST = torch.channels_last
 KINDS: dict[str, list[T.Transform]] = {
@@ -44,11 +44,11 @@ def test_views_at_test_time_are_in_the_memory_order_of_the_images() -> None:
 
 def test_what_is_in_order_already_is_not_copied() -> None:
     x = torch.rand(2, 3, 4, 4)
-    assert in_layout_of(x, x) is x
+    assert match_layout(x, x) is x
     last = x.contiguous(memory_format=LAST)
-    assert in_layout_of(last, last) is last
+    assert match_layout(last, last) is last
 
 
 def test_a_single_channel_counts_as_planes() -> None:
     x = torch.rand(2, 1, 4, 4).contiguous(memory_format=LAST)
-    assert in_layout_of(x, torch.rand(2, 1, 4, 4)).is_contiguous()
+    assert match_layout(x, torch.rand(2, 1, 4, 4)).is_contiguous()

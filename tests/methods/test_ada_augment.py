@@ -19,7 +19,7 @@ from instaaug.methods.ada_augment import (
     Candidates,
 )
 from instaaug.methods.operations import OPERATIONS, Operations, operation_index
-from instaaug.networks.evaluation_mode import evaluation_mode
+from instaaug.networks.model_interface import evaluation_mode
 from instaaug.transforms import Crop
 from tests.support.goodness_of_fit import ERROR_PROBABILITY, chi_square_p, uniform_p
 from tests.support.models import images, labels, small_classifier

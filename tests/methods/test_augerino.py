@@ -11,11 +11,12 @@ from scipy.linalg import expm
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+import instaaug
 from instaaug import transforms as T
 from instaaug.augmentation.observed import observe
 from instaaug.errors import ArgumentError, ShapeError, UnknownNameError
 from instaaug.functional.affine import from_entries, to_physical_frame
-from instaaug.functional.hsv import hsv_jitter
+from instaaug.functional.color import hsv_jitter
 from instaaug.functional.warp import warp
 from instaaug.methods.augerino import Augerino, AugerinoColor, LearnedRanges
 from tests.support.goodness_of_fit import ERROR_PROBABILITY, uniform_p
@@ -175,7 +176,7 @@ def test_the_ranges_can_be_read_from_the_printed_form_and_be_plotted() -> None:
     aug = with_widths(0.0, 0.0, 1.0, -5.0, -5.0, -5.0)
     for words in ("affine.turn: -0.657 to 0.657", "right: -0.0173", "weight of the bonus: 0.01"):
         assert words in repr(aug)
-    texts = [t.get_text() for axes in aug.plot(images(1)).axes for t in axes.texts]
+    texts = [t.get_text() for axes in instaaug.plot(aug, images(1)).axes for t in axes.texts]
     assert "−38° to +38°" in texts  # 0.657 radians
 
 

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from typing_extensions import override
 
-from instaaug.augmentation.held_out import HeldOutBatch
+from instaaug.augmentation.augmenter import HeldOutBatch
 from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.methods import fast_auto_augment
 from instaaug.methods.fast_auto_augment import (

@@ -12,6 +12,7 @@ from scipy import stats
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+import instaaug
 from instaaug.augmentation import AugmentedBatch
 from instaaug.augmentation.observed import observe
 from instaaug.errors import ArgumentError, ShapeError
@@ -230,7 +231,7 @@ def test_the_plot_shows_the_views_of_test_time(method: type[MixingAugmenter]) ->
     aug, x = method(alpha=1.0), images(2)
     seen = observe(aug, x, 3)
     assert torch.equal(seen.samples, x.expand(3, -1, -1, -1, -1))
-    words = [text.get_text() for text in aug.plot(x, 3).texts]
+    words = [text.get_text() for text in instaaug.plot(aug, x, 3).texts]
     assert words[:2] == ["input", "samples"]
 
 

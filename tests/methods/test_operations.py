@@ -483,7 +483,7 @@ def test_another_size_is_honored_and_operations_act_on_what_comes_out(name: str)
     aug = METHODS[name](size=(16, 24))
     theta = aug.draw(x, 1, generator=seeded(4))[0]
     with unhooked():  # the shape checker wants one size
-        out, small = aug.render(x, theta), aug.transform.resized(x)
+        out, small = aug.render(x, theta), aug.transform.resize(x)
     assert out.shape == (12, 3, 16, 24)
     torch.testing.assert_close(out, METHODS[name]().render(small, theta), atol=1e-6, rtol=0)
 

@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
+import instaaug
 from instaaug.augmentation import Augmenter
 from instaaug.augmentation.observed import observe
 from instaaug.errors import ArgumentError, ShapeError, UnknownNameError
@@ -293,7 +294,7 @@ def test_it_shows_the_corners_of_what_it_looks_at() -> None:
     assert seen.outlines is not None
     torch.testing.assert_close(seen.outlines, corners.expand(3, 2, 4, 2))
     torch.testing.assert_close(seen.images, images(2))
-    words = [text.get_text() for text in aug.plot(x, 3).texts]
+    words = [text.get_text() for text in instaaug.plot(aug, x, 3).texts]
     assert words[:2] == ["input", "samples"]
 
 

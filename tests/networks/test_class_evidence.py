@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from instaaug.networks.class_evidence import N_EVIDENCE, class_evidence
+from instaaug.networks.frozen_features import N_EVIDENCE, class_evidence
 
 
 def naive(features: Tensor, logits: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

@@ -146,7 +146,7 @@ def test_no_more_than_a_chunk_is_looked_at_at_once(chunk_size: int | None, large
     features = FrozenFeatures(model, size=32)
     x = images(40, height=32, width=32)
     model.n_seen = model.largest = 0
-    parts = [seen for seen, _ in features.looks(x, chunk_size=chunk_size)]
+    parts = [seen for seen, _ in features.look_in_chunks(x, chunk_size=chunk_size)]
     assert (model.n_seen, model.largest) == (40, largest)
     torch.testing.assert_close(torch.cat(parts), features.look(x)[0], atol=1e-4, rtol=1e-4)
 

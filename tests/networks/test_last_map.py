@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from instaaug.errors import ArgumentError
-from instaaug.networks.last_map import LastMap, find_last_map
+from instaaug.networks.frozen_features import LastMap, find_last_map
 from tests.support.frozen_models import ARCHITECTURES, Pooled, Snapshot, Transformer, built
 
 SHAPE = (3, 32, 32)
@@ -14,7 +14,7 @@ SHAPE = (3, 32, 32)
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_the_last_map_is_found(name: str) -> None:
-    assert find_last_map(built(name), SHAPE).story == ARCHITECTURES[name][1]
+    assert find_last_map(built(name), SHAPE).description == ARCHITECTURES[name][1]
 
 
 @pytest.mark.parametrize("name", ["functional ReLU", "class token", "flattened"])

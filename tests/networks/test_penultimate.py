@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from instaaug.errors import ArgumentError
 from instaaug.networks import PreActResNet18, SmallCNN
-from instaaug.networks.penultimate import PenultimateFeatures
+from instaaug.networks.encoders import PenultimateFeatures
 from tests.support.frozen_models import ARCHITECTURES, Pooled, Snapshot, built
 
 WITHOUT_HEAD = ("class map", "convolution last")

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from instaaug.networks import NETWORKS, PreActResNet18, PreActTrunk, SmallCNN, make_network
-from instaaug.networks.preact import PreActBlock, group_norm
+from instaaug.networks.feature_networks import PreActBlock, group_norm
 
 each_network = pytest.mark.parametrize("name", sorted(NETWORKS))
 

@@ -158,7 +158,7 @@ def test_the_comparison_would_notice_a_baseline_that_looks_at_its_own_loss() -> 
     index = ONE.draw(2)
 
     def risk(logits: Tensor, drawn: Tensor, losses: Tensor) -> Tensor:
-        log_prob = ScoreFactor(logits.log_softmax(-1), drawn).drawn(logits.log_softmax(-1))
+        log_prob = ScoreFactor(logits.log_softmax(-1), drawn).at_draws(logits.log_softmax(-1))
         return ((losses - losses.mean(dim=0)) * log_prob).mean()
 
     estimates = vmap(grad(risk), in_dims=(None, 0, 0))(

@@ -56,7 +56,7 @@ def test_closed_form_where_inputs_are_at_right_angles() -> None:
     found = contrast(z, temperature=temperature)
     expected = log(1 + (2 * n - 2) * exp(-1 / temperature))
     torch.testing.assert_close(found.losses, torch.full_like(found.losses, expected))
-    assert found.found.all()
+    assert found.is_found.all()
 
 
 def test_found_are_those_whose_nearest_is_the_partner() -> None:
@@ -64,7 +64,7 @@ def test_found_are_those_whose_nearest_is_the_partner() -> None:
     rows = F.normalize(z.flatten(0, 1), dim=-1)
     cosines = (rows @ rows.T).fill_diagonal_(-2)
     expected = cosines.argmax(dim=1) == torch.arange(12).roll(6)
-    found = contrast(z, temperature=0.5).found
+    found = contrast(z, temperature=0.5).is_found
     assert torch.equal(found.flatten(), expected)
     assert found.any()
     assert not found.all()
@@ -74,7 +74,7 @@ def test_credit_is_what_a_view_changes_less_what_does_not_depend_on_it() -> None
     n, temperature = 3, 0.4
     z = some_views(n, seed=1)
     rows = list(z.flatten(0, 1))
-    credited = contrast(z, temperature=temperature).credited().flatten()
+    credited = contrast(z, temperature=temperature).credits().flatten()
     for c in range(2 * n):
         pair = {c, (c + n) % (2 * n)}
         credit = sum(naive_loss(rows, r, (r + n) % (2 * n), temperature) for r in pair)
@@ -112,7 +112,7 @@ def expected_gradients(n: int, k: int, *, own_loss_only: bool) -> tuple[Tensor, 
         found = contrast(table[inputs, index], temperature=0.3)
         prob = log_probs[inputs, index].sum().exp()
         exact = exact + prob * found.losses.mean()
-        losses = found.losses if own_loss_only else found.credited()
+        losses = found.losses if own_loss_only else found.credits()
         risk = score_risk(losses.detach(), [ScoreFactor(log_probs, index)], baseline="none")
         estimate = estimate + prob.detach() * risk
     (true_gradient,) = torch.autograd.grad(exact, logits, retain_graph=True)
@@ -134,12 +134,12 @@ def test_gradient_of_the_credited_losses_is_that_of_the_losses() -> None:
     z = some_views(4).requires_grad_()
     found = contrast(z, temperature=0.5)
     (expected,) = torch.autograd.grad(found.losses.mean(), z, retain_graph=True)
-    (got,) = torch.autograd.grad(found.credited().mean(), z)
+    (got,) = torch.autograd.grad(found.credits().mean(), z)
     torch.testing.assert_close(got, expected)
 
 
 def test_credits_are_near_zero_on_average() -> None:
-    credited = contrast(some_views(64, d=16), temperature=0.5).credited()
+    credited = contrast(some_views(64, d=16), temperature=0.5).credits()
     assert abs(float(credited.mean())) < 0.3  # of losses of about 4.8
 
 
@@ -149,7 +149,7 @@ def test_duplicates_and_low_temperatures_stay_finite(temperature: float) -> None
     z[:, 1] = z[:, 0]  # two images alike
     z[1, 2] = -z[0, 2]  # two views of one image that could not be farther apart
     found = contrast(z.requires_grad_(), temperature=temperature)
-    credited = found.credited()
+    credited = found.credits()
     assert torch.isfinite(credited).all()
     (gradient,) = torch.autograd.grad(credited.mean(), z)
     assert torch.isfinite(gradient).all()

@@ -120,4 +120,4 @@ def test_a_given_grid_takes_the_place_of_the_levels() -> None:
 
 def test_the_blind_choice_is_uniform() -> None:
     family = make_family(Boxes(PAPER))
-    assert torch.equal(family.blind(torch.randn(5, 321)), torch.zeros(321))
+    assert torch.equal(family.raw_without_class(torch.randn(5, 321)), torch.zeros(321))

@@ -126,7 +126,7 @@ def test_the_repr_tells_the_story() -> None:
 
 def test_the_story_of_an_oblong_image_names_height_and_width() -> None:
     grid = CropGrid.from_receptive_fields(PreActTrunk(), [1], (64, 96))
-    assert grid.story == "385 boxes (16×24 of 0.359×0.24, whole)"
+    assert grid.description == "385 boxes (16×24 of 0.359×0.24, whole)"
 
 
 @pytest.mark.parametrize("whole", [True, False])

@@ -131,10 +131,11 @@ def test_a_regression_has_its_task() -> None:
         ({"baseline": "critic"}, "critic"),
         ({"baseline": "rloo", "conditioning": "none", "n_samples": 2}, "rloo"),
         ({"conditioning": "none"}, "batch"),  # nothing to predict the loss from
-        ({"conditioning": "class", "baseline": "critic"}, "batch"),
+        ({"conditioning": "class"}, "batch"),
+        ({"task": "contrastive", "conditioning": "none"}, "none"),  # the task centers losses
     ],
 )
-def test_a_baseline_that_needs_the_input_gives_way_without_one(
+def test_the_baseline_is_chosen_by_what_can_be_predicted(
     settings: dict[str, Any], baseline: str
 ) -> None:
     task = build_task(TrainSettings.from_mapping({"transforms": "crop", **settings}), FACTS)

@@ -11,8 +11,9 @@ import pytest
 import yaml
 from instaaug.runs.augmenters import AUGMENTERS
 
-from instaaug.augmentation.at_test_time import Merge, Select
+from instaaug.augmentation.at_test_time import Merge
 from instaaug.augmentation.settings import Estimator
+from instaaug.augmentation.views import Select
 from instaaug.data.cache import OnBadImage
 from instaaug.data.labels import TaskKind
 from instaaug.data.splits import SplitBy
@@ -169,7 +170,7 @@ def test_an_unknown_name_is_refused_with_what_is_known(values: dict[Any, Any], w
         ("on_bad_image", get_args(OnBadImage)),
         ("conditioning", get_args(Conditioning)),
         ("estimator", get_args(Estimator)),
-        ("baseline", get_args(Baseline)),
+        ("baseline", ("auto", *get_args(Baseline))),
         ("rule", get_args(Rule)),
         ("padding_mode", get_args(PaddingMode)),
         ("merge", get_args(Merge)),

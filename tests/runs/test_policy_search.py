@@ -15,7 +15,7 @@ from lightning.pytorch import Trainer
 from torch import Tensor
 from typing_extensions import override
 
-from instaaug.augmentation.held_out import HeldOutBatch
+from instaaug.augmentation.augmenter import HeldOutBatch
 from instaaug.data import DataSplits, LabeledImages
 from instaaug.errors import ArgumentError, DataError
 from instaaug.methods import NoAugmentation

@@ -39,7 +39,7 @@ def compare_own(rank: int, counts: list[int], meeting_point: Path, out: Path) ->
     distributed.all_reduce(gradient)
     results = {
         "losses": losses.detach().contiguous(),
-        "credited": found.credited()[:, own].detach().contiguous(),
+        "credited": found.credits()[:, own].detach().contiguous(),
         "gradient": gradient / len(counts),
     }
     save_file(results, out)

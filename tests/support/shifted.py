@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from instaaug.augmentation.views import Views
 from instaaug.methods.simple import SimpleAugmenter
-from instaaug.networks.model_output import Output, picked
+from instaaug.networks.model_interface import Output, pick_output
 
 __all__ = ["Shifted", "loose_classifier"]
 
@@ -38,7 +38,7 @@ class Shifted(SimpleAugmenter):
         if not self.reads_model:
             return Views(theta, self.weight)
         assert model is not None
-        return Views(theta, self.weight, picked(model(self.render(x, theta[0])), output))
+        return Views(theta, self.weight, pick_output(model(self.render(x, theta[0])), output))
 
 
 def loose_classifier(num_classes: int = 4, *, sharpness: float = 6.0) -> nn.Module:

@@ -26,7 +26,7 @@ def test_two_processes_have_the_losses_of_one_with_the_joined_batch(
     parts = in_processes(tmp_path, counts)
     projection = weight()
     found, _ = compared(inputs(sum(counts)), projection)
-    for name, whole in (("losses", found.losses), ("credited", found.credited())):
+    for name, whole in (("losses", found.losses), ("credited", found.credits())):
         torch.testing.assert_close(torch.cat([part[name] for part in parts], dim=1), whole)
     # the mean over processes of the gradients of their means
     means = [losses.mean() for losses in found.losses.split(counts, dim=1)]

@@ -17,7 +17,7 @@ CROP = T.Crop(levels=((1.0, 1), (0.5, 2)))
 @pytest.mark.parametrize("size", [(8, 8), (24, 20), (48, 31), (96, 96)], ids=str)
 def test_the_identity_resizes_as_bilinear_interpolation_does(size: tuple[int, int]) -> None:
     x = smooth_images(2)
-    resized = Composition((CROP,), size=size).resized(x, padding_mode="border")
+    resized = Composition((CROP,), size=size).resize(x, padding_mode="border")
     expected = F.interpolate(x, size, mode="bilinear", align_corners=False)
     torch.testing.assert_close(resized, expected)
 
@@ -25,7 +25,7 @@ def test_the_identity_resizes_as_bilinear_interpolation_does(size: tuple[int, in
 def test_the_same_size_costs_nothing() -> None:
     x = random_images(height=37, width=50)
     both = Composition((CROP,), size=(37, 50))
-    assert both.resized(x) is x
+    assert both.resize(x) is x
     assert torch.equal(both.apply(x, both.identity(2)), x)
 
 
@@ -48,7 +48,7 @@ def test_any_composition_gives_the_size_and_resizes_at_the_identity(
     x = random_images(3, height=32, width=40)
     both = Composition(parts, size=size)
     out = both.apply(x, both.identity(3), padding_mode="reflection")
-    torch.testing.assert_close(out, both.resized(x, padding_mode="reflection"))
+    torch.testing.assert_close(out, both.resize(x, padding_mode="reflection"))
 
 
 def test_a_crop_of_a_larger_image_keeps_its_detail() -> None:

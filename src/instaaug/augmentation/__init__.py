@@ -1,9 +1,13 @@
 """The heart: augmenters draw transforms, apply them, and learn from per-input losses."""
 
 from instaaug.augmentation.at_test_time import TestTimeAugmentation
-from instaaug.augmentation.augmenter import Augmenter
-from instaaug.augmentation.batch import AugmentedBatch
-from instaaug.augmentation.held_out import HeldOutBatch, HeldOutLearner, LossesOf
+from instaaug.augmentation.augmenter import (
+    AugmentedBatch,
+    Augmenter,
+    HeldOutBatch,
+    HeldOutLearner,
+    LossesOf,
+)
 from instaaug.augmentation.instaaug import InstaAug
 
 __all__ = [

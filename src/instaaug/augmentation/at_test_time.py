@@ -1,30 +1,227 @@
 """Test-time augmentation: predict from several views of every input."""
 
 import warnings
-from dataclasses import replace
-from typing import TYPE_CHECKING, get_args
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import ceil, inf
+from typing import TYPE_CHECKING, Literal, get_args
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Inexact, Int
 from torch import Generator, Tensor, nn
 from typing_extensions import override
 
-from instaaug.augmentation.batch import repeat_batch
-from instaaug.augmentation.early_stop import Budget, Index, merged_in_rounds
-from instaaug.augmentation.merging import Merge, Merging
 from instaaug.augmentation.views import Select, Views
-from instaaug.errors import ArgumentError, InstaAugWarning, UnknownNameError
-from instaaug.networks.model_input import suited_to
-from instaaug.networks.model_output import Output
-from instaaug.shapes import Images
+from instaaug.errors import ArgumentError, InstaAugWarning, ShapeError, UnknownNameError
+from instaaug.networks.model_interface import Output, as_input_of, output_rows
+from instaaug.shapes import Images, Scalars, at_least_float32, repeat_batch
 
 if TYPE_CHECKING:
     from instaaug.augmentation.augmenter import Augmenter
 
-__all__ = ["Merge", "Select", "TestTimeAugmentation"]
+__all__ = ["Budget", "Merge", "Merging", "TestTimeAugmentation", "merge_in_rounds"]
 
+Merge = Literal["logit", "probability", "weighted"]
+Index = Int[Tensor, " chosen"]
+ROUNDING = 1e-6  # 1.13 views for each of 100 inputs are 113, though the product is a hair less
 ROWS_ON_CPU, PIXELS_ON_CPU = 32, 8 * 224 * 224  # beyond either, a processor's caches overflow
 MODE_DEPENDENT = (nn.BatchNorm1d, nn.BatchNorm2d, nn.SyncBatchNorm, nn.Dropout, nn.Dropout2d)
+LEAST_WEIGHT = 1e-30  # of the largest; whichever views are merged, their weights sum to something
+
+
+@dataclass(frozen=True)
+class Merging:
+    r"""The rule by which outputs :math:`z_1, \dots, z_n` for n views become one, :math:`z`.
+
+    .. math::
+        z = \tfrac1n \sum_j z_j \;\text{(logit)}, \quad
+        z = \log \tfrac1n \sum_j \operatorname{softmax} z_j \;\text{(probability)}, \quad
+        z = \sum_j w_j z_j \big/ \sum_j w_j \;\text{(weighted)}
+
+    and then z / temperature. A sum grows view by view: :meth:`scores` of what the model returned
+    have a :meth:`total`, two totals make one by :meth:`combine`, and :meth:`finish` ends it.
+
+    Arguments:
+        merge: Which of the three.
+        temperature: Divides the merged output; log-probabilities are normalized again.
+        output: Picks the tensor out of what the model returns. Without it a tensor is taken as it
+            is, and the obvious one of a dict, an object or a tuple.
+
+    Example:
+        >>> rule = Merging("probability")
+        >>> scores = rule.scores({"logits": torch.tensor([[0.0, 0.0], [9.0, 0.0]])}, 2)
+        >>> two_views_of_one_input = scores.view(2, 1, 2)
+        >>> ones = torch.ones(2, 1)
+        >>> rule.finish(rule.total(two_views_of_one_input, ones), ones, torch.tensor([2])).exp()
+        tensor([[0.7499, 0.2501]])
+    """
+
+    merge: Merge = "logit"
+    temperature: float = 1.0
+    output: Output | None = None
+
+    def __post_init__(self) -> None:
+        if self.merge not in get_args(Merge):
+            raise UnknownNameError("merge rule", self.merge, get_args(Merge))
+        if not 0 < self.temperature < inf:
+            raise ArgumentError(
+                f"`temperature` must be a number above 0: got {self.temperature}. 1 changes "
+                "nothing, more makes the model less certain."
+            )
+
+    def scores(self, returned: object, n_inputs: int) -> Inexact[Tensor, " inputs *rest"]:
+        """What adds up over views, in float32 at least, from what the model returned."""
+        output = output_rows(returned, n_inputs, self.output)
+        if self.merge == "probability" and (output.ndim < 2 or output.shape[1] < 2):
+            raise ShapeError(
+                "`model` must return a logit per class, (N, C, ...) with C ≥ 2, for "
+                f'merge="probability": got {tuple(output.shape)}. Use merge="logit".'
+            )
+        output = output if output.is_complex() else at_least_float32(output)
+        return output.log_softmax(dim=1) if self.merge == "probability" else output
+
+    def weights(self, views: Views) -> Float[Tensor, "n batch"]:
+        """How much each view counts, relative to the one of the same input that counts most."""
+        if self.merge != "weighted" or views.weight is None:
+            return torch.ones(views.theta.shape[:2], device=views.theta.device)
+        weight = at_least_float32(views.weight)
+        largest = weight.detach().amax(dim=0).clamp(min=torch.finfo(weight.dtype).tiny)
+        return (weight / largest).clamp(min=LEAST_WEIGHT)
+
+    def total(
+        self, scores: Inexact[Tensor, "n batch *rest"], weight: Float[Tensor, "n batch"]
+    ) -> Inexact[Tensor, " batch *rest"]:
+        """The sum over views; for probabilities, its logarithm."""
+        if self.merge == "probability":
+            return scores.logsumexp(dim=0)
+        if self.merge == "weighted":
+            scores = scores * _as_wide(weight, scores)
+        return scores.sum(dim=0)
+
+    def combine(self, one: Tensor, other: Tensor) -> Tensor:
+        """The total of two sets of views, from the total of each."""
+        return torch.logaddexp(one, other) if self.merge == "probability" else one + other
+
+    def finish(
+        self,
+        total: Inexact[Tensor, " batch *rest"],
+        weight: Float[Tensor, "n batch"],
+        n_views: Int[Tensor, " batch"],
+    ) -> Inexact[Tensor, " batch *rest"]:
+        """The output for each input, from the total over its first ``n_views`` views."""
+        mass = weight.cumsum(dim=0).gather(0, n_views[None] - 1)[0]
+        mass = _as_wide(mass.to(total.dtype), total)
+        if self.merge == "probability":
+            log_probs = total - mass.log()
+            if self.temperature == 1:
+                return log_probs
+            return (log_probs / self.temperature).log_softmax(dim=1)
+        return total / (mass * self.temperature)
+
+
+def _as_wide(value: Tensor, like: Tensor) -> Tensor:
+    """With as many axes as ``like``, the new ones last and of length one."""
+    return value.view(*value.shape, *[1] * (like.ndim - value.ndim))
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How many views an input is worth.
+
+    Arguments:
+        certainty: Enough once the top class has this probability, in (0, 1].
+        mean_views: Most views per input, on average over a batch; at least 1.
+
+    Example:
+        >>> top = torch.tensor([0.9, 0.4, 0.6])  # of three inputs, after a view each
+        >>> once = torch.ones(3, dtype=torch.long)
+        >>> Budget(certainty=0.8).next_inputs(top, once, n_samples=10)
+        tensor([1, 2])
+        >>> Budget(mean_views=1.67).next_inputs(top, once, n_samples=10)  # 2 views are left
+        tensor([1])
+    """
+
+    certainty: float | None = None
+    mean_views: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.certainty is not None and not 0 < self.certainty <= 1:
+            raise ArgumentError(
+                "`certainty` must be a probability in (0, 1]: got "
+                f"{self.certainty}. 0.95 is a good start; None looks at every view."
+            )
+        if self.mean_views is not None and not 1 <= self.mean_views < inf:
+            raise ArgumentError(
+                "`mean_views` must be at least 1, for every input is looked at once: got "
+                f"{self.mean_views}. None sets no limit."
+            )
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether some inputs may get fewer views than others."""
+        return self.certainty is not None or self.mean_views is not None
+
+    def next_inputs(
+        self, top: Scalars, n_views: Int[Tensor, " batch"], *, n_samples: int
+    ) -> Index:
+        """The inputs that get one more view in this round, from the probability of the top class.
+
+        Where views are rationed, a round spends half of what is left, one view for each of the
+        least certain. In smaller rounds the same few inputs would get nearly all: those on which
+        no number of views agrees.
+
+        Arguments:
+            top: Probability of the top class of each input, from its views so far.
+            n_views: How many these are.
+            n_samples: How many there are at most.
+        """
+        going = n_views < n_samples
+        if self.certainty is not None:
+            going &= top < self.certainty
+        inputs = going.nonzero()[:, 0]
+        if self.mean_views is None:
+            return inputs
+        left = int(self.mean_views * len(top) + ROUNDING) - int(n_views.sum())
+        return inputs[top[inputs].argsort(stable=True)[: ceil(left / 2)]]
+
+
+def merge_in_rounds(
+    scores_of: Callable[[Index, Index], Tensor],
+    weight: Float[Tensor, "n batch"],
+    *,
+    merging: Merging,
+    budget: Budget,
+    first: Tensor | None = None,
+) -> tuple[Tensor, Int[Tensor, " batch"]]:
+    """Merged outputs, and how many views each took: one view for all, then rounds of one view.
+
+    Arguments:
+        scores_of: From the numbers of views and of inputs, in pairs, to a row of scores each.
+        weight: How much each view counts.
+        merging: How they become one.
+        budget: Who gets another.
+        first: Scores of view 0 of all inputs, if they are known.
+    """
+    n_samples, batch = weight.shape
+    everyone = torch.arange(batch, device=weight.device)
+    scores = scores_of(torch.zeros_like(everyone), everyone) if first is None else first
+    if scores.ndim != 2 or scores.shape[1] < 2:
+        raise ShapeError(
+            "`model` must return a logit per class, (N, C) with C ≥ 2, for `certainty` and "
+            f"`mean_views`: got {tuple(scores.shape)}. Leave both out."
+        )
+    total = merging.total(scores[None], weight[:1])
+    n_views = torch.ones_like(everyone)
+    while True:
+        merged = merging.finish(total, weight, n_views)
+        top = merged.detach().softmax(dim=1).amax(dim=1)
+        chosen = budget.next_inputs(top, n_views, n_samples=n_samples)
+        if not len(chosen):
+            return merged, n_views
+        view = n_views[chosen]
+        more = merging.total(scores_of(view, chosen)[None], weight[view, chosen][None])
+        total = total.index_copy(0, chosen, merging.combine(total[chosen], more))
+        n_views = n_views.index_add(0, chosen, torch.ones_like(chosen))
 
 
 class TestTimeAugmentation(nn.Module):
@@ -123,7 +320,7 @@ class TestTimeAugmentation(nn.Module):
         n = len(views.theta)
         weight = self.merging.weights(views)
         first = None
-        if views.first is not None:  # picked before
+        if views.first is not None:  # `output` was applied already
             first = replace(self.merging, output=None).scores(views.first, len(x))
         chunk = self.chunk_size or self._best_chunk(x, n)
         if self.budget.is_limited:
@@ -132,12 +329,12 @@ class TestTimeAugmentation(nn.Module):
                 pairs = zip(view.split(chunk), inputs.split(chunk), strict=True)
                 return torch.cat([self._scores(x[i], views.theta[v, i]) for v, i in pairs])
 
-            return merged_in_rounds(
+            return merge_in_rounds(
                 scores_of, weight, merging=self.merging, budget=self.budget, first=first
             )
         total = self._total(x, views.theta, weight, first=first, chunk=chunk)
         n_views = torch.full((len(x),), n, device=x.device)
-        return self.merging.merged(total, weight, n_views), n_views
+        return self.merging.finish(total, weight, n_views), n_views
 
     def _best_chunk(self, x: Images, n: int) -> int:
         if x.device.type != "cpu":
@@ -170,7 +367,7 @@ class TestTimeAugmentation(nn.Module):
             if len(theta) == 1:
                 return known
             rest = self._total(x, theta[1:], weight[1:], first=None, chunk=chunk)
-            return self.merging.joined(known, rest)
+            return self.merging.combine(known, rest)
         starts = (slice(start, start + chunk) for start in range(0, len(x), chunk))
         return torch.cat([self._total_of(x[s], theta[:, s], weight[:, s], chunk) for s in starts])
 
@@ -187,10 +384,10 @@ class TestTimeAugmentation(nn.Module):
             repeated = repeat_batch(x, len(part))
             scores = self._scores(repeated, part.flatten(0, 1)).unflatten(0, (len(part), -1))
             more = self.merging.total(scores, weights)
-            total = more if total is None else self.merging.joined(total, more)
+            total = more if total is None else self.merging.combine(total, more)
         assert total is not None  # noqa: S101  # n_samples is at least 1
         return total
 
     def _scores(self, x: Images, theta: Float[Tensor, "batch d"]) -> Tensor:
         inputs = self.augmenter.render(x, theta)
-        return self.merging.scores(self.model(suited_to(self.model, inputs)), len(inputs))
+        return self.merging.scores(self.model(as_input_of(self.model, inputs)), len(inputs))

@@ -1,28 +1,97 @@
-"""What every method that augments can do."""
+"""What every method that augments can do, and what it returns."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 from typing_extensions import override
 
-from instaaug.augmentation.at_test_time import TestTimeAugmentation
-from instaaug.augmentation.batch import AugmentedBatch
-from instaaug.augmentation.merging import Merge
+from instaaug.augmentation.at_test_time import Merge, TestTimeAugmentation
 from instaaug.augmentation.views import Select, Views
-from instaaug.networks.model_output import Output
+from instaaug.errors import ArgumentError
+from instaaug.networks.model_interface import Output
+from instaaug.objectives import ScoreFactor
 from instaaug.shapes import Images, Rendered
 from instaaug.signatures import check_arguments, parameter_hints
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-__all__ = ["TASKS", "Augmenter"]
+__all__ = ["TASKS", "AugmentedBatch", "Augmenter", "HeldOutBatch", "HeldOutLearner", "LossesOf"]
 
 TASKS = frozenset({"classification", "regression", "contrastive"})
 """What a model can be trained for."""
+LossesOf = Callable[[Tensor, Tensor], Tensor]
+"""From outputs and targets to one loss per input."""
+
+
+@dataclass(frozen=True)
+class AugmentedBatch:
+    """Augmented inputs and all that an objective needs to learn from them.
+
+    The n samples of B inputs lie one after the other: entry ``j * B + i`` of ``inputs`` is sample
+    j of input i.
+
+    Arguments:
+        inputs: Augmented inputs, ``(n * B, C, H, W)``.
+        targets: Targets in the same order, each repeated n times, if they were given.
+        theta: The parameters that were drawn, ``(n, B, D)``.
+        log_prob: Their log-probability, ``(n, B)``.
+        entropy: Entropy of each factor in nats, with gradient, ``(B, F)``.
+        score_factors: The factors to be trained by the score function or exactly.
+        value: Predicted loss of each input, for the value baseline, ``(B,)``.
+        exhaustive: Whether the samples are not draws but every choice of a single finite factor.
+        partner_targets: Targets of the inputs that were mixed in, by methods that mix inputs,
+            laid out like ``targets``.
+        own_share: How much of each row is the input's own, in [0, 1], ``(n * B,)``; the rest is
+            its partner's.
+    """
+
+    inputs: Tensor
+    targets: Tensor | None
+    theta: Float[Tensor, "n batch d"]
+    log_prob: Float[Tensor, "n batch"]
+    entropy: Float[Tensor, "batch f"]
+    score_factors: tuple[ScoreFactor, ...] = ()
+    value: Float[Tensor, " batch"] | None = None
+    exhaustive: bool = False
+    partner_targets: Tensor | None = None
+    own_share: Float[Tensor, " rows"] | None = None
+
+    @property
+    def n_samples(self) -> int:
+        """Samples per input."""
+        return self.theta.shape[0]
+
+    @property
+    def batch_size(self) -> int:
+        """Number of inputs before augmentation."""
+        return self.theta.shape[1]
+
+    def losses(self, loss_of: Callable[[Tensor], Tensor]) -> Tensor:
+        r"""One loss per augmented input; that of a mixture is the mixture of two losses.
+
+        .. math:: \ell_i = \lambda_i\,\ell(f(x_i), y_i) + (1 - \lambda_i)\,\ell(f(x_i), y'_i)
+
+        Arguments:
+            loss_of: From targets to one loss per input, ``(n * B,)``.
+
+        Example:
+            >>> from torch.nn import functional as F
+            >>> from instaaug.methods import MixUp
+            >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 10))
+            >>> batch = MixUp()(torch.rand(4, 3, 8, 8), targets=torch.arange(4))
+            >>> outputs = model(batch.inputs)
+            >>> batch.losses(lambda y: F.cross_entropy(outputs, y, reduction="none")).shape
+            torch.Size([4])
+        """
+        if self.targets is None:
+            raise ArgumentError("`targets` must be given to the augmenter: it got none.")
+        own = loss_of(self.targets)
+        if self.partner_targets is None or self.own_share is None:
+            return own
+        share = self.own_share.to(own.dtype)
+        return share * own + (1 - share) * loss_of(self.partner_targets)
 
 
 class Augmenter(nn.Module, ABC):
@@ -223,32 +292,49 @@ class Augmenter(nn.Module, ABC):
             mean_views=mean_views,
         )  # fmt: skip
 
-    def plot(
+
+@dataclass(frozen=True)
+class HeldOutBatch:
+    """Images that the model does not train on.
+
+    Arguments:
+        inputs: Images as the model takes them, not augmented.
+        targets: Their targets.
+    """
+
+    inputs: Images
+    targets: Tensor
+
+
+class HeldOutLearner(Augmenter):
+    """An augmenter whose parameters learn from held-out images instead of the training loss.
+
+    For every ``search_every``-th batch, before the model learns from it, the task minimizes
+    :meth:`search_objective` over the augmenter's parameters, and over nothing else.
+    """
+
+    tasks = TASKS - {"contrastive"}
+    needs_labels = True
+    needs_held_out = True
+
+    search_every: int = 1
+    """Batches per step of the augmenter."""
+
+    @abstractmethod
+    def search_objective(
         self,
-        x: Tensor,
-        n_samples: int = 8,
-        *,
-        targets: Tensor | None = None,
-        titles: Sequence[str] | None = None,
+        model: nn.Module,
+        batch: AugmentedBatch,
+        held_out: HeldOutBatch,
+        losses_of: LossesOf,
         generator: Generator | None = None,
-    ) -> "Figure":
-        """A figure of inputs, what may happen to each, and samples; a notebook shows it.
+    ) -> Float[Tensor, ""]:
+        """What the augmenter's parameters minimize; the model is left exactly as it was.
 
         Arguments:
-            x: A few images as the model takes them, or a single one.
-            n_samples: Samples of each.
-            targets: Labels, for an augmenter that learns per class.
-            titles: What to write beside each image.
+            model: The one that is being trained; neither its parameters nor its buffers change.
+            batch: What the model is about to learn from.
+            held_out: What the result is judged by.
+            losses_of: The loss of the task.
             generator: Source of randomness.
-
-        Example:
-            >>> from instaaug import InstaAug
-            >>> figure = InstaAug("crop").plot(torch.rand(2, 3, 32, 32))
-            >>> figure.savefig("crops.png")  # doctest: +SKIP
         """
-        from instaaug.augmentation.observed import observe
-        from instaaug.report.pictures.inputs import draw_inputs
-
-        x = x[None] if x.ndim == 3 else x
-        seen = observe(self, x, n_samples, targets=targets, generator=generator)
-        return draw_inputs(seen, titles=titles)

@@ -5,7 +5,7 @@ import warnings
 import torch
 from torch import Tensor
 
-from instaaug.augmentation.batch import AugmentedBatch
+from instaaug.augmentation.augmenter import AugmentedBatch
 from instaaug.augmentation.settings import Estimator, Settings
 from instaaug.errors import ArgumentError, InstaAugWarning, PathwiseGradientError, ShapeError
 from instaaug.shapes import Images, check_finite, check_images
@@ -13,10 +13,10 @@ from instaaug.shapes import Images, check_finite, check_images
 __all__ = [
     "check_baseline",
     "check_call",
+    "check_classes",
     "check_estimator",
     "check_inputs",
-    "checked_classes",
-    "checked_losses",
+    "check_losses",
     "warn_of_evaluation",
     "warn_of_range",
 ]
@@ -62,7 +62,7 @@ def check_call(n_inputs: int, *, n_samples: int, targets: Tensor | None, exact: 
         )
 
 
-def checked_classes(targets: Tensor | None, settings: Settings) -> Tensor | None:
+def check_classes(targets: Tensor | None, settings: Settings) -> Tensor | None:
     """The labels that φ reads, if it does; raise unless they number its classes."""
     if targets is None or settings.num_classes is None or settings.conditioning != "class":
         return None
@@ -135,7 +135,7 @@ def check_baseline(settings: Settings, *, any_finite: bool) -> None:
         )
 
 
-def checked_losses(losses: Tensor, batch: AugmentedBatch) -> Tensor:
+def check_losses(losses: Tensor, batch: AugmentedBatch) -> Tensor:
     """The losses as ``(n, B)``; raise unless there is a finite one per augmented input."""
     expected = batch.n_samples * batch.batch_size
     if losses.ndim == 0:

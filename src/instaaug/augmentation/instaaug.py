@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -10,21 +10,14 @@ from torch import Generator, Tensor, nn
 from typing_extensions import override
 
 from instaaug.augmentation import checks, weights_file
-from instaaug.augmentation.at_test_time import Select
-from instaaug.augmentation.augmenter import Augmenter
-from instaaug.augmentation.baseline_heads import BaselineHeads
-from instaaug.augmentation.batch import AugmentedBatch, repeat_batch
-from instaaug.augmentation.choosing import choose
-from instaaug.augmentation.describe import describe
-from instaaug.augmentation.looking import looked_at
-from instaaug.augmentation.monitoring import monitored
-from instaaug.augmentation.settings import Estimator, Settings, as_composition
-from instaaug.augmentation.views import Views
+from instaaug.augmentation.augmenter import AugmentedBatch, Augmenter
+from instaaug.augmentation.settings import Estimator, Settings, as_composition, auto_baseline
+from instaaug.augmentation.views import Select, Views, choose_views
 from instaaug.distributions import Joint, Samples
 from instaaug.errors import ArgumentError
 from instaaug.functional.warp import PaddingMode
-from instaaug.networks import FeatureNetwork, make_network
-from instaaug.networks.model_output import Output
+from instaaug.networks import FeatureNetwork, FrozenFeatures, make_network
+from instaaug.networks.model_interface import Output, pick_output
 from instaaug.objectives import (
     Band,
     Baseline,
@@ -39,13 +32,21 @@ from instaaug.parameterizations import (
     Conditioning,
     CropGrid,
     InvarianceModule,
+    PooledHead,
     make_family,
 )
-from instaaug.shapes import Images, Maps, Rendered
-from instaaug.spaces import Boxes
+from instaaug.shapes import Images, Maps, Rendered, repeat_batch
+from instaaug.spaces import Boxes, Choices, Interval, Space
 from instaaug.transforms import Transform
 
 __all__ = ["InstaAug"]
+
+
+CONDITIONS = {
+    "input": "learns per input",
+    "none": "learns one for all",
+    "class": "learns per class",
+}
 
 
 class InstaAug(Augmenter):
@@ -77,12 +78,13 @@ class InstaAug(Augmenter):
             function elsewhere; ``"pathwise"`` and ``"score"`` insist; ``"exact"`` tries every
             choice of a single finite factor.
         baseline: What the score function subtracts: ``"none"``, ``"batch"``, ``"value"``,
-            ``"rloo"`` (two samples or more) or ``"critic"``.
+            ``"rloo"`` (two samples or more) or ``"critic"``. ``"auto"`` is ``"value"`` where φ
+            reads the input and finite factors are sampled, else ``"batch"``.
         rule: How λ moves: ``"pi"``, ``"multiplicative"`` or ``"fixed"``.
         weight: λ at the start.
         mean: Per-channel mean the images were normalized with; color transforms work on them
             without.
-        std: Per-channel standard deviation, likewise.
+        std: Per-channel standard deviation they were normalized with.
         padding_mode: What lies outside of the image.
         size: Side, or height and width, of what the model sees; the input's own by default.
             Crops of an input up to twice as large keep its detail.
@@ -101,7 +103,7 @@ class InstaAug(Augmenter):
         InstaAug(
           crop: 321 boxes (16×16 of 0.375, 8×8 of 0.75, whole), entropy in [2.96, 3.47] of 5.77
               nats, λ = 0.1
-          learns per input with glance (14,129 parameters), score function with batch baseline, λ
+          learns per input with glance (14,129 parameters), score function with value baseline, λ
           by the pi rule
         )
         >>> batch = aug(torch.rand(2, 3, 64, 64), n_samples=4)
@@ -124,7 +126,7 @@ class InstaAug(Augmenter):
         num_classes: int | None = None,
         grid: CropGrid | None = None,
         estimator: Estimator = "auto",
-        baseline: Baseline = "batch",
+        baseline: Baseline | Literal["auto"] = "auto",
         rule: Rule = "pi",
         weight: float = 0.1,
         mean: Sequence[float] | None = None,
@@ -135,14 +137,16 @@ class InstaAug(Augmenter):
         select: Select = "sample",
     ) -> None:
         super().__init__()
-        named = network if isinstance(network, str) else "own"
+        transform = as_composition(transforms, mean=mean, std=std, size=size)
+        if baseline == "auto":
+            baseline = auto_baseline(transform, conditioning, estimator)
         self._build(
             Settings(
-                transform=as_composition(transforms, mean=mean, std=std, size=size),
+                transform=transform,
                 entropy=entropy,
                 diversity=diversity,
                 conditioning=conditioning,
-                network=named,
+                network=network if isinstance(network, str) else "own",
                 width=width,
                 in_channels=in_channels,
                 num_classes=num_classes,
@@ -211,12 +215,12 @@ class InstaAug(Augmenter):
         )
         checks.check_baseline(settings, any_finite=bool(self.finite))
         n_choices = {name: families[name].n_raw for name in self.finite}
-        self.baseline_heads = BaselineHeads(self.phi, settings.baseline, n_choices)
+        self.baseline_heads = _BaselineHeads(self.phi, settings.baseline, n_choices)
 
     def distribution(self, x: Images, targets: Tensor | None = None) -> Joint:
         """p(θ | x) for every input, for inspection: entropies, probabilities, samples."""
         checks.check_inputs(x, channels=self.settings.in_channels)
-        classes = checks.checked_classes(targets, self.settings)
+        classes = checks.check_classes(targets, self.settings)
         return self.phi(self.canonical(x), classes)
 
     @override
@@ -231,7 +235,7 @@ class InstaAug(Augmenter):
         checks.check_inputs(x, channels=self.settings.in_channels)
         checks.warn_of_range(x, self.settings)
         checks.check_call(len(x), n_samples=n_samples, targets=targets, exact=exact)
-        classes = checks.checked_classes(targets, self.settings)
+        classes = checks.check_classes(targets, self.settings)
         maps = self.phi.features(self.canonical(x))
         joint = self.phi.decode(maps, classes, len(x))
         samples = _every_choice(joint) if exact else joint.draw(n_samples, generator=generator)
@@ -265,7 +269,7 @@ class InstaAug(Augmenter):
     @override
     def objective(self, losses: Tensor, batch: AugmentedBatch) -> Tensor:
         """Mean loss plus score-function term minus λ times the entropy; moves λ in training."""
-        losses = checks.checked_losses(losses, batch)
+        losses = checks.check_losses(losses, batch)
         checks.warn_of_evaluation(training=self.training)
         if batch.exhaustive:
             risk = exact_risk(losses, batch.score_factors[0].log_probs)
@@ -293,11 +297,11 @@ class InstaAug(Augmenter):
     ) -> Views:  # fmt: skip
         """Views with the probability of what the finite factors chose as their weight."""
         checks.check_inputs(x, channels=self.settings.in_channels)
-        joint, first = looked_at(
+        joint, first = _distribution_and_outputs(
             self.phi, self.canonical(x), model=model, output=output, chunk_size=chunk_size
         )
         kept = self.settings.keep_original
-        views = choose(
+        views = choose_views(
             joint, n_samples, select=select, replace=replace, generator=generator,
             original=self.transform.identity(like=x) if kept else None,
         )  # fmt: skip
@@ -306,7 +310,7 @@ class InstaAug(Augmenter):
     @override
     def canonical(self, x: Images) -> Rendered:
         """What φ reads as well: each input in the size that the model takes."""
-        return self.transform.resized(x, padding_mode=self.settings.padding_mode)
+        return self.transform.resize(x, padding_mode=self.settings.padding_mode)
 
     @override
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
@@ -315,7 +319,18 @@ class InstaAug(Augmenter):
     @override
     def monitor(self, batch: AugmentedBatch) -> Mapping[str, Tensor]:
         """Mean entropy in nats, λ, and mean width of the range or side of the box, by factor."""
-        return monitored(batch, self.transform.spaces, self.band.weight)
+        spaces, weight = self.transform.spaces, self.band.weight
+        entropy = batch.entropy.detach().mean(dim=0)
+        numbers = {f"entropy/{name}": entropy[i] for i, name in enumerate(spaces)}
+        numbers |= {f"weight/{name}": weight[i] for i, name in enumerate(spaces)}
+        column = 0
+        for i, (name, space) in enumerate(spaces.items()):
+            if isinstance(space, Boxes):
+                numbers[f"side/{name}"] = batch.theta[..., column + 2].detach().mean() / 2
+            elif isinstance(space, Interval):  # the geometric mean over its parameters
+                numbers[f"width/{name}"] = (entropy[i] / space.size).exp()
+            column += space.size
+        return numbers
 
     def save(self, path: str | Path) -> None:
         """Write weights, λ and all settings to a safetensors file, at once or not at all."""
@@ -346,7 +361,27 @@ class InstaAug(Augmenter):
 
     @override
     def extra_repr(self) -> str:
-        return describe(self.settings, self.phi, self.band, self.limits)
+        """One line per factor, and one on how they are learned."""
+        lines = []
+        settings, phi, band = self.settings, self.phi, self.band
+        spaces = self.transform.spaces
+        for i, (name, family) in enumerate(zip(phi.names, phi.families, strict=True)):
+            low, high = self.limits[name]
+            what = phi.grids[name].description if name in phi.grids else _extent(spaces[name])
+            lines.append(
+                f"{name}: {what}, entropy in [{low:.2f}, {high:.2f}] of {family.max_entropy:.2f} "
+                f"nats, λ = {float(band.weight[i]):.3g}"
+            )
+        how = CONDITIONS[settings.conditioning]
+        if phi.network is not None:
+            count = sum(p.numel() for p in phi.parameters())
+            how += f" with {settings.network} ({count:,} parameters)"
+        kinds = {family.is_finite for family in phi.families}
+        exact = settings.estimator == "exact"
+        score = "exact gradient" if exact else f"score function with {settings.baseline} baseline"
+        gradients = [score] * (True in kinds) + ["pathwise gradient"] * (False in kinds)
+        lines.append(f"{how}, {' and '.join(gradients)}, λ by the {band.rule} rule")
+        return "\n".join(lines)
 
     @override
     def __repr__(self) -> str:
@@ -354,7 +389,87 @@ class InstaAug(Augmenter):
         return f"InstaAug(\n  {body}\n)"
 
 
+class _BaselineHeads(nn.Module):
+    """Predicts, from φ's features, the loss of an input or of each of its choices.
+
+    Features come in detached, so that learning to predict does not change what φ says.
+
+    Arguments:
+        phi: Whose features the heads read.
+        baseline: ``"value"`` makes one head, ``"critic"`` one per finite factor; others none.
+        finite: The finite factors and their number of choices, by name.
+    """
+
+    def __init__(self, phi: InvarianceModule, baseline: Baseline, finite: dict[str, int]) -> None:
+        super().__init__()
+        self.value_head: nn.Module | None = None
+        if baseline == "value" and finite:
+            self.value_head = PooledHead(phi.channels, torch.zeros(1))
+        critics = finite if baseline == "critic" else {}
+        self.names = {name: name.replace(".", "_") for name in critics}  # torch forbids dots
+        self.critics = nn.ModuleDict(
+            {
+                self.names[name]: phi.make_input_head(name, torch.zeros(k))
+                for name, k in critics.items()
+            }
+        )
+
+    def value(self, maps: Sequence[Maps], batch: int) -> Float[Tensor, " batch"] | None:
+        """Predicted loss of each input."""
+        if self.value_head is None:
+            return None
+        return self.value_head([m.detach() for m in maps], None, batch).float().squeeze(-1)
+
+    def critic(
+        self, name: str, maps: Sequence[Maps], batch: int
+    ) -> Float[Tensor, "batch k"] | None:
+        """Predicted loss of each choice of factor ``name``."""
+        if name not in self.names:
+            return None
+        return self.critics[self.names[name]]([m.detach() for m in maps], None, batch).float()
+
+
 def _every_choice(joint: Joint) -> Samples:
     (factor,) = joint.finite().values()
     batch, k = factor.logits.shape
     return (torch.arange(k, device=factor.logits.device)[:, None].expand(k, batch),)
+
+
+def _distribution_and_outputs(
+    phi: InvarianceModule,
+    x: Images,
+    *,
+    model: nn.Module | None = None,
+    output: Output | None = None,
+    chunk_size: int | None = None,
+) -> tuple[Joint, object]:
+    """The distribution of each input; and the outputs of ``model`` if φ reads its features.
+
+    Arguments:
+        phi: Finds the distributions.
+        x: Images as the model takes them.
+        model: The one that is to predict.
+        output: Picks the tensor out of what it returns.
+        chunk_size: Most images that a frozen model sees at once.
+    """
+    network = phi.network
+    if not isinstance(network, FrozenFeatures):
+        return phi(x), None
+    is_own = network.reads(model)
+    seen: list[Tensor] = []
+    outputs: list[object] = []
+    with torch.set_grad_enabled(is_own and torch.is_grad_enabled()):
+        for part, returned in network.look_in_chunks(x, chunk_size=chunk_size):
+            seen.append(part)
+            outputs += [pick_output(returned, output)] if is_own else []
+    joint = phi.decode(network.maps(torch.cat(seen)), None, len(x))
+    rows = [part for part in outputs if isinstance(part, Tensor) and part.ndim]
+    if len(rows) < len(outputs):
+        return joint, outputs[0]  # no rows per input; merging them raises
+    return joint, torch.cat(rows) if is_own else None
+
+
+def _extent(space: Space) -> str:
+    if isinstance(space, Interval):
+        return ", ".join(f"{p.name} in [{p.low:.3g}, {p.high:.3g}]" for p in space.parameters)
+    return f"{len(space.rows)} choices" if isinstance(space, Choices) else ""

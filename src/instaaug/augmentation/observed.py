@@ -8,17 +8,15 @@ from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
 from instaaug.augmentation.augmenter import Augmenter
-from instaaug.augmentation.batch import repeat_batch
 from instaaug.augmentation.instaaug import InstaAug
 from instaaug.augmentation.views import Select
 from instaaug.distributions import FiniteTheta, ThetaDistribution, UniformBox
 from instaaug.errors import ArgumentError
 from instaaug.functional.affine import inverse
 from instaaug.functional.boxes import move_points
-from instaaug.networks.evaluation_mode import evaluation_mode
-from instaaug.networks.model_output import Output
+from instaaug.networks.model_interface import Output, evaluation_mode
 from instaaug.parameterizations import Family
-from instaaug.shapes import Images, Rendered
+from instaaug.shapes import Images, Rendered, repeat_batch
 from instaaug.spaces import Space
 from instaaug.transforms import Composition, Crop, Flip, GeometricTransform, Rotation
 
@@ -106,7 +104,7 @@ def observe(
         targets: Labels, for an augmenter that learns per class.
         mean: Per-channel mean the inputs were normalized with; what the augmenter was told by
             default.
-        std: Per-channel standard deviation, likewise.
+        std: Per-channel standard deviation they were normalized with.
         generator: Source of randomness.
 
     Example:

@@ -10,7 +10,7 @@ from instaaug.errors import ArgumentError, InstaAugWarning, UnknownNameError
 from instaaug.functional.warp import PaddingMode
 from instaaug.objectives import Band, Baseline, Rule
 from instaaug.parameterizations import Conditioning, CropGrid
-from instaaug.spaces import Boxes
+from instaaug.spaces import Boxes, Interval
 from instaaug.transforms import (
     TRANSFORMS,
     Composition,
@@ -19,7 +19,7 @@ from instaaug.transforms import (
     from_config,
 )
 
-__all__ = ["Estimator", "Settings", "as_composition"]
+__all__ = ["Estimator", "Settings", "as_composition", "auto_baseline"]
 
 Estimator = Literal["auto", "pathwise", "score", "exact"]
 Bands = Band | Mapping[str, Band] | None
@@ -124,6 +124,14 @@ class Settings:
         rest |= {key: _plain_band(rest[key]) for key in ("entropy", "diversity")}
         grid = None if config["grid"] is None else CropGrid.from_config(config["grid"])
         return cls(transform=transform, grid=grid, **rest)
+
+
+def auto_baseline(
+    transform: Composition, conditioning: Conditioning, estimator: Estimator
+) -> Baseline:
+    """A prediction from the input where φ reads it and finite factors are sampled; else a mean."""
+    samples = any(not isinstance(space, Interval) for space in transform.spaces.values())
+    return "value" if samples and conditioning == "input" and estimator != "exact" else "batch"
 
 
 def as_composition(

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from instaaug.augmentation.settings import Settings
 from instaaug.errors import InstaAugError, WeightsFileError
-from instaaug.files import write_whole
+from instaaug.files import write_atomically
 from instaaug.networks import make_network
 from instaaug.parameterizations import CropGrid
 from instaaug.spaces import Choices, Interval, Space
@@ -39,7 +39,7 @@ def write(path: Path, tensors: Mapping[str, Tensor], config: Mapping[str, Any]) 
     contiguous = {
         name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()
     }
-    write_whole(path, lambda file: file.write(save(contiguous, metadata)))
+    write_atomically(path, lambda file: file.write(save(contiguous, metadata)))
 
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from instaaug.data.decode import check_shape, decode_image, refusal
 from instaaug.errors import DataError, UnknownNameError
-from instaaug.files import ASIDE, is_full_disk, written_aside
+from instaaug.files import ASIDE, is_full_disk, open_aside
 
 __all__ = [
     "CachedPixels",
@@ -261,9 +261,9 @@ def _build(stem: Path, decode: _Decoder) -> tuple[np.ndarray, Record]:
         _remove_stale(folder)
         if shutil.disk_usage(folder).free < decode.n_bytes:
             raise OSError(errno.ENOSPC, "No space left on device")
-        with written_aside(stem.with_suffix(".npy")) as file:
+        with open_aside(stem.with_suffix(".npy")) as file:
             record = _write_pixels(file, decode)
-        with written_aside(stem.with_suffix(".json")) as file:
+        with open_aside(stem.with_suffix(".json")) as file:
             file.write(json.dumps(asdict(record), indent=1).encode())
     return _mapped(stem.with_suffix(".npy"), record), record
 

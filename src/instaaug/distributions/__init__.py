@@ -1,9 +1,8 @@
 """Distributions p(θ): torch's verbs, explicit randomness."""
 
 from instaaug.distributions.categorical_theta import CategoricalTheta
-from instaaug.distributions.combinations import enumerated
 from instaaug.distributions.jittered_boxes import JitteredBoxes
-from instaaug.distributions.joint import Joint, Samples
+from instaaug.distributions.joint import Joint, Samples, enumerate_choices
 from instaaug.distributions.theta import FiniteTheta, ThetaDistribution
 from instaaug.distributions.uniform_box import UniformBox
 
@@ -15,5 +14,5 @@ __all__ = [
     "Samples",
     "ThetaDistribution",
     "UniformBox",
-    "enumerated",
+    "enumerate_choices",
 ]

@@ -67,15 +67,15 @@ class JitteredBoxes(FiniteTheta):
     def sample(
         self, sample_shape: SampleShape = (), *, generator: Generator | None = None
     ) -> Float[Tensor, "*shape 3"]:
-        return self._moved(self._choice.sample(sample_shape, generator=generator), generator)
+        return self._jitter(self._choice.sample(sample_shape, generator=generator), generator)
 
     @override
     def draw(
         self, n: int, *, replace: bool = True, generator: Generator | None = None
     ) -> Float[Tensor, "n *batch 3"]:
-        return self._moved(self._choice.draw(n, replace=replace, generator=generator), generator)
+        return self._jitter(self._choice.draw(n, replace=replace, generator=generator), generator)
 
-    def _moved(self, index: Tensor, generator: Generator | None) -> Float[Tensor, "*shape 3"]:
+    def _jitter(self, index: Tensor, generator: Generator | None) -> Float[Tensor, "*shape 3"]:
         dtype = self.logits.dtype
         shape = (*index.shape, 2)
         shift = torch.rand(shape, generator=generator, device=index.device, dtype=dtype) - 0.5

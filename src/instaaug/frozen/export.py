@@ -21,10 +21,10 @@ from instaaug.augmentation import InstaAug
 from instaaug.augmentation.checks import check_inputs
 from instaaug.distributions import UniformBox
 from instaaug.errors import ArgumentError, InstaAugError
-from instaaug.files import write_whole
+from instaaug.files import write_atomically
 from instaaug.functional.warp import warp
 from instaaug.networks import FrozenFeatures
-from instaaug.networks.evaluation_mode import evaluation_mode
+from instaaug.networks.model_interface import evaluation_mode
 from instaaug.parameterizations import CategoricalFamily, UniformFamily
 from instaaug.shapes import Images, at_least_float32
 from instaaug.spaces import Boxes, Interval
@@ -109,7 +109,7 @@ def export_phi(
         found = _checked_difference(run, module, example, tolerance)
 
     with evaluation_mode(module), torch.no_grad():
-        write_whole(path, write)
+        write_atomically(path, write)
     return found
 
 

@@ -26,9 +26,7 @@ from instaaug.frozen.table import (
 )
 from instaaug.functional.warp import PaddingMode
 from instaaug.networks import FeatureNetwork, FrozenFeatures
-from instaaug.networks.evaluation_mode import evaluation_mode
-from instaaug.networks.model_input import device_of
-from instaaug.networks.model_output import Output
+from instaaug.networks.model_interface import Output, device_of, evaluation_mode
 from instaaug.objectives import Band, Loss, ViewObjective
 from instaaug.parameterizations import CropGrid
 from instaaug.transforms import Crop, Transform
@@ -129,6 +127,7 @@ def fit_tta(
             conditioning="none" if features == "none" else "input",
             network=network,
             in_channels=channels,
+            baseline="batch",  # the losses of all views are known: nothing is to be predicted
             grid=grid,
             mean=mean,
             std=std,

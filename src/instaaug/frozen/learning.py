@@ -14,8 +14,7 @@ from instaaug.errors import ArgumentError
 from instaaug.frozen.pictures import Pictures
 from instaaug.frozen.table import ViewTable, other_choices
 from instaaug.networks import FrozenFeatures
-from instaaug.networks.model_input import device_of, suited_to
-from instaaug.networks.model_output import Output, rows_of
+from instaaug.networks.model_interface import Output, as_input_of, device_of, output_rows
 from instaaug.objectives import Loss, ViewObjective, ensemble_loss, exact_risk, n_views_loss
 from instaaug.shapes import check_finite
 
@@ -136,16 +135,16 @@ def learn_from_draws(
     network = aug.phi.network
     if isinstance(network, FrozenFeatures):
         some = _some(len(pictures), MOST_TO_LOOK_AT, generator)
-        x = aug.transform.resized(
+        x = aug.transform.resize(
             pictures.at(some)[0].to(device), padding_mode=aug.settings.padding_mode
         )
         with torch.no_grad():
-            network.standardize(torch.cat([seen for seen, _ in network.looks(x)]))
+            network.standardize(torch.cat([seen for seen, _ in network.look_in_chunks(x)]))
 
     def objective(_: int) -> Tensor:
         x, targets = pictures.at(next(order))
         batch = aug(x.to(device), targets=targets.to(device), generator=draws)
-        outputs = rows_of(model(suited_to(model, batch.inputs)), len(batch.inputs), output)
+        outputs = output_rows(model(as_input_of(model, batch.inputs)), len(batch.inputs), output)
         return aug.objective(learning.loss(outputs.float(), batch.targets), batch)
 
     learning.minimize(aug, objective)

@@ -14,18 +14,16 @@ from torch import Generator, Tensor, nn
 from typing_extensions import override
 
 from instaaug.augmentation import InstaAug
-from instaaug.augmentation.choosing import without_row
 from instaaug.augmentation.settings import as_composition
-from instaaug.augmentation.views import Select, Views
-from instaaug.distributions import CategoricalTheta, Joint, enumerated
+from instaaug.augmentation.views import Select, Views, without_row
+from instaaug.distributions import CategoricalTheta, Joint, enumerate_choices
 from instaaug.errors import ArgumentError, DataError, InstaAugError, UnknownNameError
 from instaaug.files import write_text
 from instaaug.functional.probability import gumbel_top_k
 from instaaug.functional.warp import PaddingMode
 from instaaug.methods.simple import SimpleAugmenter
 from instaaug.networks import FrozenFeatures
-from instaaug.networks.evaluation_mode import evaluation_mode
-from instaaug.networks.model_output import Output
+from instaaug.networks.model_interface import Output, evaluation_mode
 from instaaug.parameterizations import CategoricalFamily
 from instaaug.shapes import Images, Rendered
 from instaaug.transforms import Composition, from_config
@@ -254,7 +252,7 @@ def _one_choice(joint: Joint) -> CategoricalTheta:
         name: CategoricalTheta(factor.logits.cpu().double(), factor.table.cpu().double())
         for name, factor in joint.finite().items()
     }
-    return enumerated(Joint(factors))
+    return enumerate_choices(Joint(factors))
 
 
 def _check_factors(aug: InstaAug) -> None:

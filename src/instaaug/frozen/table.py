@@ -16,16 +16,20 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from instaaug.augmentation import InstaAug
-from instaaug.augmentation.choosing import without_row
-from instaaug.distributions import CategoricalTheta, Joint, enumerated
+from instaaug.augmentation.views import without_row
+from instaaug.distributions import CategoricalTheta, Joint, enumerate_choices
 from instaaug.errors import DiskError, ShapeError
 from instaaug.files import is_full_disk, lock_folder, write_text
 from instaaug.frozen.pictures import Pictures
 from instaaug.functional.warp import PaddingMode
 from instaaug.networks import FrozenFeatures
-from instaaug.networks.evaluation_mode import evaluation_mode
-from instaaug.networks.model_input import device_of, suited_to
-from instaaug.networks.model_output import Output, rows_of
+from instaaug.networks.model_interface import (
+    Output,
+    as_input_of,
+    device_of,
+    evaluation_mode,
+    output_rows,
+)
 from instaaug.objectives import Loss
 from instaaug.parameterizations import Family
 from instaaug.shapes import Images, Maps, check_finite
@@ -127,8 +131,8 @@ class FrozenViews:
                 if k == 0 and self.features is not None:
                     seen, returned = self.features.look(view)
                 if k > 0 or self.features is None or not self.features.reads(self.model):
-                    returned = self.model(suited_to(self.model, view))
-                outputs.append(rows_of(returned, len(x), self.output).float())
+                    returned = self.model(as_input_of(self.model, view))
+                outputs.append(output_rows(returned, len(x), self.output).float())
         return torch.stack(outputs, dim=1).cpu(), None if seen is None else seen.cpu()
 
     @property
@@ -427,7 +431,7 @@ def all_views(aug: InstaAug) -> Float[Tensor, "k d"]:
 
 def other_choices(aug: InstaAug, joint: Joint) -> CategoricalTheta:
     """The distribution over all views other than the input as it is."""
-    return without_row(enumerated(joint), aug.transform.identity())
+    return without_row(enumerate_choices(joint), aug.transform.identity())
 
 
 def _any_joint(aug: InstaAug) -> Joint:

@@ -9,8 +9,7 @@ image that is not square.
 import torch
 from torch import Tensor
 
-from instaaug.functional.constants import constant
-from instaaug.shapes import Matrices, Rows, Scalars, at_least_float32
+from instaaug.shapes import Matrices, Rows, Scalars, at_least_float32, constant
 
 __all__ = [
     "box_matrix",

@@ -1,16 +1,16 @@
 """Sampling an image through a matrix: the only place that knows about ``grid_sample``."""
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from instaaug.functional.exactness import with_exact_rows
 from instaaug.shapes import Images, Matrices, Rendered, at_least_float32
 
-__all__ = ["PaddingMode", "pixel_centers", "sampling_grid", "warp"]
+__all__ = ["PaddingMode", "pixel_centers", "replace_rows", "sampling_grid", "warp"]
 
 PaddingMode = Literal["zeros", "border", "reflection"]
 
@@ -96,4 +96,29 @@ def _has_exact_centers(n: int) -> bool:
 def _restore_identity(out: Images, x: Images, matrix: Matrices) -> Images:
     eye = torch.eye(3, device=matrix.device, dtype=matrix.dtype)
     unmoved = (matrix.detach() == eye).all(dim=-1).all(dim=-1)
-    return with_exact_rows(out, unmoved, lambda rows: x[rows])
+    return replace_rows(out, unmoved, lambda rows: x[rows])
+
+
+def replace_rows(
+    out: Images, flags: Bool[Tensor, " batch"], exact: Callable[[Tensor | slice], Tensor]
+) -> Images:
+    """``out``, but flagged images have the value of ``exact``; all keep the gradient of ``out``.
+
+    On a processor only the flagged images are made again. Elsewhere, to count them would make the
+    host wait for the device, so that all images pay for a selection.
+
+    Arguments:
+        out: Freshly made images; changed in place.
+        flags: Which images to replace.
+        exact: Gives the images of an index.
+    """
+    if out.device.type != "cpu" or torch.compiler.is_compiling():
+        with torch.no_grad():
+            value = exact(slice(None))
+        value = value + (out - out.detach())
+        return torch.where(flags[:, None, None, None], value, out)
+    rows = flags.nonzero().flatten()
+    if len(rows):
+        with torch.no_grad():
+            out.index_copy_(0, rows, exact(rows))
+    return out

@@ -11,7 +11,6 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 from instaaug.augmentation import AugmentedBatch, HeldOutBatch, HeldOutLearner, LossesOf
-from instaaug.augmentation.batch import repeat_batch
 from instaaug.distributions import ThetaDistribution
 from instaaug.errors import ArgumentError
 from instaaug.functional.probability import gumbel_top_k
@@ -26,11 +25,11 @@ from instaaug.methods.operations import (
 )
 from instaaug.methods.registry import METHODS
 from instaaug.methods.simple import TransformAugmenter
-from instaaug.networks.frozen_features import plain
-from instaaug.networks.penultimate import PenultimateFeatures
+from instaaug.networks.encoders import PenultimateFeatures
+from instaaug.networks.model_interface import uncompiled
 from instaaug.parameterizations import CropGrid, make_family
-from instaaug.parameterizations.heads import SMALL
-from instaaug.shapes import Images
+from instaaug.parameterizations.invariance import SMALL
+from instaaug.shapes import Images, repeat_batch
 from instaaug.spaces import Level
 from instaaug.transforms import PAPER_LEVELS, Crop, Transform
 
@@ -140,7 +139,7 @@ class AdaPolicy(TransformAugmenter, HeldOutLearner):
                 f"`model` must be known to {type(self).__name__}, which reads its features: got "
                 "none. Call attach(model) first."
             )
-        seen = self.transform.resized(x, padding_mode=self.padding_mode)
+        seen = self.transform.resize(x, padding_mode=self.padding_mode)
         read = torch.cat([features(part) for part in seen.split(MOST_ROWS)])
         return self.head(read.to(self.head.weight))
 
@@ -160,7 +159,7 @@ class AdaPolicy(TransformAugmenter, HeldOutLearner):
         gradient takes its place. So ``losses_of`` must not compare inputs.
         """
         features = self._features
-        if features is None or features.model is not plain(model):
+        if features is None or features.model is not uncompiled(model):
             features = PenultimateFeatures(model)
         raw = self.raw(held_out.inputs, features)
         at_once = max(1, MOST_ROWS // self.n_candidates)
@@ -429,6 +428,6 @@ class AdaCrops(AdaPolicy):
     @override
     def extra_repr(self) -> str:
         return (
-            f"{self.grid.story}, temperature {self.temperature:g}, {self.n_candidates} explored "
-            f"every {self.search_every} steps"
+            f"{self.grid.description}, temperature {self.temperature:g}, {self.n_candidates} "
+            f"explored every {self.search_every} steps"
         )

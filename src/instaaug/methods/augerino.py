@@ -12,16 +12,14 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 from instaaug.augmentation import AugmentedBatch, Augmenter
-from instaaug.augmentation.batch import repeat_batch
-from instaaug.augmentation.checks import check_call, checked_losses
-from instaaug.augmentation.choosing import choose
+from instaaug.augmentation.checks import check_call, check_losses
 from instaaug.augmentation.settings import as_composition
-from instaaug.augmentation.views import Select
+from instaaug.augmentation.views import Select, choose_views
 from instaaug.distributions import Joint, UniformBox
 from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.functional.warp import PaddingMode
 from instaaug.methods.registry import METHODS
-from instaaug.shapes import Images, Rendered, check_images
+from instaaug.shapes import Images, Rendered, check_images, repeat_batch
 from instaaug.spaces import Interval
 from instaaug.transforms import Affine, Composition, Transform
 from instaaug.transforms.color import ColorTransform
@@ -100,7 +98,7 @@ class LearnedRanges(Augmenter, ABC):
     @override
     def objective(self, losses: Tensor, batch: AugmentedBatch) -> Tensor:
         """The mean loss minus ``weight`` times the bonus."""
-        return checked_losses(losses, batch).mean() - self.weight * self.bonus()
+        return check_losses(losses, batch).mean() - self.weight * self.bonus()
 
     @override
     def draw(
@@ -113,7 +111,9 @@ class LearnedRanges(Augmenter, ABC):
         generator: Generator | None = None,
     ) -> Float[Tensor, "n batch d"]:
         joint = self.distribution(len(x))
-        return choose(joint, n_samples, select=select, replace=replace, generator=generator).theta
+        return choose_views(
+            joint, n_samples, select=select, replace=replace, generator=generator
+        ).theta
 
     @override
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:

@@ -10,11 +10,9 @@ from typing_extensions import override
 
 from instaaug.errors import ArgumentError
 from instaaug.functional import pixel_operations as pixels
-from instaaug.functional.color import luma
+from instaaug.functional.color import Normalization, hsv_jitter, luma
 from instaaug.functional.filters import gaussian_blur
-from instaaug.functional.hsv import hsv_jitter
 from instaaug.functional.probability import host_generator
-from instaaug.functional.unit_range import UnitRange
 from instaaug.shapes import Images, Scalars, check_images
 
 __all__ = ["Distortions", "DrawnDistortions", "change_where"]
@@ -168,7 +166,7 @@ class Distortions(nn.Module):
         self.probabilities = {name: float(p) for name, p in named.items()}
         if strength == 0:
             self.probabilities["jitter"] = 0.0
-        self.unit_range = UnitRange(mean, std)
+        self.normalization = Normalization(mean, std)
 
     @override
     def forward(self, x: Images, generator: Generator | None = None) -> Images:
@@ -208,7 +206,7 @@ class Distortions(nn.Module):
         return change_where(changed, x, lambda some, rows: self._change(some, rows, drawn))
 
     def _change(self, x: Images, rows: Tensor | slice, drawn: DrawnDistortions) -> Images:
-        x = self.unit_range.entered(x)
+        x = self.normalization.denormalize(x)
         if self._may("jitter"):
             x = _jitter(x, {name: amount[rows] for name, amount in drawn.amounts.items()})
         if self._may("gray"):
@@ -218,7 +216,7 @@ class Distortions(nn.Module):
             x = change_where(
                 drawn.blur[rows], x, lambda some, blurred: _blur(some, sigma[blurred])
             )
-        return self.unit_range.left(x)
+        return self.normalization.normalize(x)
 
     def _may(self, *names: str) -> bool:
         """Whether any of these ever takes place."""

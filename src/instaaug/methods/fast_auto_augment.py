@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor, nn
 from typing_extensions import override
 
-from instaaug.augmentation.held_out import HeldOutBatch
+from instaaug.augmentation.augmenter import HeldOutBatch
 from instaaug.errors import ArgumentError, InstaAugError, UnknownNameError
 from instaaug.functional.warp import PaddingMode
 from instaaug.methods.operations import (
@@ -24,7 +24,7 @@ from instaaug.methods.operations import (
 )
 from instaaug.methods.registry import METHODS
 from instaaug.methods.simple import TransformAugmenter
-from instaaug.networks.evaluation_mode import evaluation_mode
+from instaaug.networks.model_interface import evaluation_mode
 from instaaug.shapes import Images
 
 __all__ = [

@@ -15,7 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from typing_extensions import override
 
 from instaaug.augmentation import AugmentedBatch, HeldOutBatch, HeldOutLearner, LossesOf
-from instaaug.augmentation.checks import checked_losses
+from instaaug.augmentation.checks import check_losses
 from instaaug.errors import ArgumentError
 from instaaug.functional.warp import PaddingMode
 from instaaug.methods.operations import (
@@ -27,9 +27,8 @@ from instaaug.methods.operations import (
     operation_index,
 )
 from instaaug.methods.registry import METHODS
-from instaaug.networks.evaluation_mode import evaluation_mode
-from instaaug.networks.frozen_features import eager, plain
-from instaaug.networks.penultimate import PenultimateFeatures
+from instaaug.networks.encoders import PenultimateFeatures
+from instaaug.networks.model_interface import evaluation_mode, run_eagerly, uncompiled
 from instaaug.shapes import Images
 
 __all__ = [
@@ -90,9 +89,12 @@ def look_ahead_loss(
         >>> loss.item(), torch.autograd.grad(loss, weights)[0].item()  # 1.5², 2·1.5·0.5
         (2.25, 1.5)
     """
-    model, used = plain(model), weights.detach()
+    model, used = uncompiled(model), weights.detach()
     learned = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    with eager(model), sdpa_kernel(SDPBackend.MATH):  # faster ones have no forward derivative
+    with (
+        run_eagerly(model),
+        sdpa_kernel(SDPBackend.MATH),
+    ):  # faster ones have no forward derivative
         with torch.enable_grad(), _swap_parameters(model, learned) as call:
             gradient = _gradient(train_losses(call), learned, used)
         stepped = {
@@ -430,7 +432,7 @@ class MetaAugment(DrawnOperations, HeldOutLearner):
     @override
     def objective(self, losses: Tensor, batch: AugmentedBatch) -> Tensor:
         """The weighted mean loss; in training the sampler records the weights."""
-        losses = checked_losses(losses, batch).flatten()
+        losses = check_losses(losses, batch).flatten()
         # Detached: from the training loss the policy would learn to prefer easy images.
         raw = self.raw_weights(batch).detach().to(losses)
         if self.training and torch.is_grad_enabled():

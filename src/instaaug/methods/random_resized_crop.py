@@ -9,11 +9,10 @@ from torch import Generator, Tensor
 from typing_extensions import override
 
 from instaaug.errors import ArgumentError
-from instaaug.functional.constants import constant
 from instaaug.functional.warp import PaddingMode
 from instaaug.methods.registry import METHODS
 from instaaug.methods.simple import TransformAugmenter
-from instaaug.shapes import Images
+from instaaug.shapes import Images, constant
 from instaaug.transforms import Crop
 
 __all__ = ["RandomResizedCrop"]

@@ -8,12 +8,11 @@ from torch import Generator, Tensor
 from typing_extensions import override
 
 from instaaug.augmentation import AugmentedBatch, Augmenter
-from instaaug.augmentation.batch import repeat_batch
-from instaaug.augmentation.checks import check_call, checked_losses
+from instaaug.augmentation.checks import check_call, check_losses
 from instaaug.augmentation.settings import as_composition
 from instaaug.functional.warp import PaddingMode
 from instaaug.methods.registry import METHODS
-from instaaug.shapes import Images, Rendered, check_images
+from instaaug.shapes import Images, Rendered, check_images, repeat_batch
 from instaaug.transforms import Transform
 
 __all__ = ["NoAugmentation", "SimpleAugmenter", "TransformAugmenter"]
@@ -66,7 +65,7 @@ class SimpleAugmenter(Augmenter):
     @override
     def objective(self, losses: Tensor, batch: AugmentedBatch) -> Tensor:
         """The mean loss."""
-        return checked_losses(losses, batch).mean()
+        return check_losses(losses, batch).mean()
 
     @override
     def monitor(self, batch: AugmentedBatch) -> Mapping[str, Tensor]:

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 from instaaug.errors import ArgumentError, ShapeError
-from instaaug.functional.unit_range import UnitRange
+from instaaug.functional.color import Normalization
 from instaaug.methods.registry import METHODS
 from instaaug.methods.simple import SimpleAugmenter
 from instaaug.shapes import Images, Maps, Rendered, Rows, at_least_float32, check_images
@@ -190,7 +190,7 @@ class Viewmaker(SimpleAugmenter):
                 f"{in_channels} and {width}. Color images have 3 channels."
             )
         self.eps, self.in_channels = float(eps), in_channels
-        self.unit_range = UnitRange(mean, std)
+        self.normalization = Normalization(mean, std)
         self.network = ViewmakerNetwork(in_channels, width=width)
 
     @override
@@ -202,9 +202,9 @@ class Viewmaker(SimpleAugmenter):
 
     @override
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
-        pixels = self.unit_range.entered(x)
+        pixels = self.normalization.denormalize(x)
         delta = self.distortion(pixels, theta).to(x.dtype)
-        return self.unit_range.left((pixels + delta).clamp(0, 1))
+        return self.normalization.normalize((pixels + delta).clamp(0, 1))
 
     def distortion(self, pixels: Images, theta: Float[Tensor, "batch d"]) -> Images:
         """δ of images in [0, 1]; its gradient is reversed."""

@@ -1,19 +1,47 @@
-"""Models by name, from a package, or the user's own."""
+"""Classifiers by name, from a package, or the user's own."""
 
 import importlib
 from collections.abc import Callable
 from inspect import Parameter, signature
+from itertools import pairwise
 from pickle import UnpicklingError
 from typing import Any
 
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
+from typing_extensions import override
 
 from instaaug.errors import ArgumentError, UnknownNameError
-from instaaug.networks.preact import PreActResNet18
-from instaaug.networks.small_cnn import SmallCNN
+from instaaug.networks.feature_networks import PreActResNet18
 from instaaug.registry import Registry, import_object, working_folder
+from instaaug.shapes import Images
 
-__all__ = ["MODELS", "make_model", "pretrained_maker"]
+__all__ = ["MODELS", "SmallCNN", "make_model", "pretrained_maker"]
+
+
+class SmallCNN(nn.Module):
+    """Three strided convolutions and a linear layer on a 4 × 4 summary; any image size.
+
+    Example:
+        >>> SmallCNN(4)(torch.zeros(2, 3, 32, 32)).shape
+        torch.Size([2, 4])
+    """
+
+    def __init__(self, num_classes: int, *, in_channels: int = 3, channels: int = 16) -> None:
+        super().__init__()
+        widths = [in_channels, channels, 2 * channels, 4 * channels]
+        layers: list[nn.Module] = []
+        for before, after in pairwise(widths):
+            layers += [nn.Conv2d(before, after, 3, stride=2, padding=1), nn.ReLU(inplace=True)]
+        self.features = nn.Sequential(*layers)
+        self.head = nn.Sequential(
+            nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(4 * channels * 16, num_classes)
+        )
+
+    @override
+    def forward(self, x: Images) -> Float[Tensor, "batch classes"]:
+        return self.head(self.features(x))
+
 
 MODELS: Registry[Callable[..., nn.Module]] = Registry("model")
 SMALL_IMAGE = 32
@@ -73,7 +101,7 @@ def make_model(
     if origin == "timm":
         return _from_timm(rest, num_classes=n_outputs, in_chans=in_channels)
     if origin:
-        return _made(import_object(origin, rest, argument="model"), name, n_outputs)
+        return _call_function(import_object(origin, rest, argument="model"), name, n_outputs)
     if name not in MODELS:
         raise UnknownNameError("model", name, [*MODELS, "timm:NAME", "module:function"])
     if not width > 0:
@@ -112,7 +140,7 @@ def pretrained_maker(name: str) -> Callable[[int], nn.Module]:
 
     def make(n_outputs: int) -> nn.Module:
         try:
-            return _made(function, name, *(() if alone else (n_outputs,)))
+            return _call_function(function, name, *(() if alone else (n_outputs,)))
         except (OSError, RuntimeError, UnpicklingError) as error:  # weights: absent, or of another
             words = " ".join(str(error).split())[:300]
             raise ArgumentError(f"`model` {name!r} cannot load its weights: {words}") from error
@@ -131,7 +159,7 @@ def _from_timm(name: str, **settings: Any) -> nn.Module:
         model = timm.create_model(name, **settings)
     except (RuntimeError, OSError) as error:
         raise ArgumentError(f"`model` 'timm:{name}' cannot be built: {error}") from error
-    return _checked(model, f"timm:{name}")
+    return _check_module(model, f"timm:{name}")
 
 
 def _needs_nothing(function: Any) -> bool:
@@ -144,7 +172,7 @@ def _needs_nothing(function: Any) -> bool:
     return all(p.default is not p.empty or p.kind in several for p in parameters)
 
 
-def _made(make: Any, given: str, *arguments: int) -> nn.Module:
+def _call_function(make: Any, given: str, *arguments: int) -> nn.Module:
     """What the function returns for the number of outputs, or for nothing."""
     try:
         with working_folder():
@@ -152,10 +180,10 @@ def _made(make: Any, given: str, *arguments: int) -> nn.Module:
     except TypeError as error:
         how = "one argument, the number of outputs" if arguments else "no argument"
         raise ArgumentError(f"`model` {given!r} is called with {how}: {error}.") from error
-    return _checked(model, given)
+    return _check_module(model, given)
 
 
-def _checked(model: object, given: str) -> nn.Module:
+def _check_module(model: object, given: str) -> nn.Module:
     if not isinstance(model, nn.Module):
         raise ArgumentError(
             f"`model` {given!r} must return an nn.Module: got {type(model).__name__}."

@@ -102,7 +102,7 @@ class EntropyBand(nn.Module):
     @torch.no_grad()
     def update(self, entropy: Float[Tensor, " f"]) -> Float[Tensor, " f"]:
         """Move λ after seeing the mean entropy of a training batch; returns the new λ."""
-        error = self.violation(_averaged_over_processes(entropy.detach().to(self.weight)))
+        error = self.violation(_mean_over_processes(entropy.detach().to(self.weight)))
         if self.rule == "pi":
             self.memory.add_(self.integral * error).clamp_(0.0, self.max_weight)
             self.weight.copy_(self.memory + self.proportional * error)
@@ -111,7 +111,7 @@ class EntropyBand(nn.Module):
         return self.weight.clone()
 
 
-def _averaged_over_processes(value: Tensor) -> Tensor:
+def _mean_over_processes(value: Tensor) -> Tensor:
     if not (distributed.is_available() and distributed.is_initialized()):
         return value
     total = value.clone()
@@ -155,7 +155,7 @@ def band_limits(
     for name, largest in max_entropies.items():
         smallest = 0.0 if name in finite else -inf
         if name in in_nats:
-            limits[name] = _checked(name, in_nats[name], smallest, largest)
+            limits[name] = _check_entropy(name, in_nats[name], smallest, largest)
         elif smallest == largest:  # a single choice: nothing to hold
             limits[name] = 0.0, 0.0
         elif name in as_share:
@@ -207,7 +207,7 @@ def _from_diversity(name: str, band: Band, smallest: float, largest: float) -> B
     return max(largest + log(low), smallest), max(largest + log(high), smallest)
 
 
-def _checked(name: str, band: Band, smallest: float, largest: float) -> Band:
+def _check_entropy(name: str, band: Band, smallest: float, largest: float) -> Band:
     low, high = band
     if not (isfinite(low) and isfinite(high)):
         raise ArgumentError(f"`entropy` must be two finite numbers: got {band} for {name!r}.")

@@ -36,7 +36,7 @@ class ScoreFactor:
     index: Int[Tensor, "n batch"]
     critic: Float[Tensor, "batch k"] | None = None
 
-    def drawn(self, table: Float[Tensor, "batch k"]) -> Losses:
+    def at_draws(self, table: Float[Tensor, "batch k"]) -> Losses:
         """The entries of ``table`` that belong to the draws."""
         return table.gather(1, self.index.T).T
 
@@ -73,7 +73,7 @@ def score_risk(
     if baseline == "critic":
         return risk + torch.stack([_critic_term(fixed, factor) for factor in factors]).sum()
     advantage = fixed - _baseline_of(fixed, baseline, value)
-    log_prob = torch.stack([factor.drawn(factor.log_probs) for factor in factors]).sum(dim=0)
+    log_prob = torch.stack([factor.at_draws(factor.log_probs) for factor in factors]).sum(dim=0)
     risk = risk + (advantage * log_prob).mean()
     if baseline == "value" and value is not None:
         risk = risk + (value - fixed).square().mean()
@@ -99,10 +99,10 @@ def _baseline_of(
 
 def _critic_term(losses: Losses, factor: ScoreFactor) -> Scalar:
     assert factor.critic is not None  # noqa: S101  # the augmenter that chose the baseline made it
-    predicted = factor.drawn(factor.critic)
+    predicted = factor.at_draws(factor.critic)
     expected = (factor.log_probs.exp() * factor.critic.detach()).sum(dim=-1).mean()
     residual = losses - predicted.detach()
-    score = (residual * factor.drawn(factor.log_probs)).mean()
+    score = (residual * factor.at_draws(factor.log_probs)).mean()
     return expected - expected.detach() + score + (predicted - losses).square().mean()
 
 

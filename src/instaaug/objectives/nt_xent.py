@@ -37,13 +37,13 @@ class Contrast:
     log_probs: Float[Tensor, "rows rows"]
 
     @property
-    def found(self) -> Bool[Tensor, "2 batch"]:
+    def is_found(self) -> Bool[Tensor, "2 batch"]:
         """Whether nothing in the batch is nearer to a view than the other one of its image."""
         return (self.log_probs.detach().amax(dim=1) == -self.losses.detach().flatten()).view(
             self.losses.shape
         )
 
-    def credited(self) -> ViewNumbers:
+    def credits(self) -> ViewNumbers:
         r"""The losses again: each with its own gradient, and the value that it answers for.
 
         A view enters the loss of its own row, that of its partner, and as a negative those of all
@@ -102,7 +102,7 @@ def contrast(z: Projections, *, temperature: float) -> Contrast:
         >>> found = contrast(z, temperature=1.0)
         >>> found.losses[0, 0], torch.log(1 + 2 * torch.exp(torch.tensor(-1.0)))
         (tensor(0.5514), tensor(0.5514))
-        >>> found.found.all()
+        >>> found.is_found.all()
         tensor(True)
     """
     if not temperature > 0:

@@ -7,14 +7,15 @@ from instaaug.parameterizations.families import (
     UniformFamily,
     make_family,
 )
-from instaaug.parameterizations.heads import (
+from instaaug.parameterizations.invariance import (
     ClassHead,
+    Conditioning,
     Head,
+    InvarianceModule,
     LocationHead,
     PooledHead,
     SharedHead,
 )
-from instaaug.parameterizations.invariance import Conditioning, InvarianceModule
 
 __all__ = [
     "CategoricalFamily",

@@ -23,7 +23,7 @@ class GridLevel:
 
     Arguments:
         width: Of the boxes, in the normalized frame, where the image has width 2.
-        height: Likewise.
+        height: Its height as a fraction of the image's height.
         xs: Centers of the columns, left to right.
         ys: Centers of the rows, top to bottom.
         cell: Width and height of the cell that a box may move in; 0 along an axis with one place.
@@ -77,7 +77,7 @@ class CropGrid:
             cell = (0.0, 0.0) if n == 1 else (2 / n, 2 / n)
             grid_levels.append(GridLevel(2 * size, 2 * size, centers, centers, cell))
         self.max_outside = max_outside
-        self.levels = tuple(_moved_inwards(level, max_outside) for level in grid_levels)
+        self.levels = tuple(_move_inwards(level, max_outside) for level in grid_levels)
 
     @classmethod
     def from_receptive_fields(
@@ -116,7 +116,7 @@ class CropGrid:
                 ),
                 layer=layer,
             )
-            levels.append(_moved_inwards(level, max_outside))
+            levels.append(_move_inwards(level, max_outside))
         if not levels:
             raise ArgumentError("`layers` must name at least one map: got none and whole=False.")
         grid.levels = tuple(sorted(levels, key=lambda level: level.width))
@@ -140,10 +140,10 @@ class CropGrid:
         return sum(rows * columns for rows, columns in (level.shape for level in self.levels))
 
     def __repr__(self) -> str:
-        return f"CropGrid({self.story})"
+        return f"CropGrid({self.description})"
 
     @property
-    def story(self) -> str:
+    def description(self) -> str:
         """The levels in words."""
         parts = [
             "whole" if level.shape == (1, 1) and _is_whole(level) else _describe(level)
@@ -181,7 +181,7 @@ class CropGrid:
         return 1 + (self.max_outside - 0.5) * self.boxes[:, 2:]
 
 
-def _moved_inwards(level: GridLevel, max_outside: float) -> GridLevel:
+def _move_inwards(level: GridLevel, max_outside: float) -> GridLevel:
     """Draw centers together until at most ``max_outside`` of a box lies beyond the border.
 
     All centers of a level shrink alike: moving only those beyond the limit would pile boxes up

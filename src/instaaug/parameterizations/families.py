@@ -41,7 +41,7 @@ class Family(nn.Module, ABC):
         """Raw numbers of a modest member with this entropy, to start from."""
 
     @abstractmethod
-    def blind(self, table: Float[Tensor, "classes n_raw"]) -> Float[Tensor, " n_raw"]:
+    def raw_without_class(self, table: Float[Tensor, "classes n_raw"]) -> Float[Tensor, " n_raw"]:
         """Raw numbers to use where a table indexed by the class meets an unknown class."""
 
 
@@ -106,7 +106,7 @@ class UniformFamily(Family):
         return torch.full((self.n_raw,), log(share / (1 - share)))
 
     @override
-    def blind(self, table: Float[Tensor, "classes n_raw"]) -> Float[Tensor, " n_raw"]:
+    def raw_without_class(self, table: Float[Tensor, "classes n_raw"]) -> Float[Tensor, " n_raw"]:
         """The mean over classes."""
         return table.mean(dim=0)
 
@@ -165,7 +165,7 @@ class CategoricalFamily(Family):
         return logits - logits.mean()
 
     @override
-    def blind(self, table: Float[Tensor, "classes n_raw"]) -> Float[Tensor, " n_raw"]:
+    def raw_without_class(self, table: Float[Tensor, "classes n_raw"]) -> Float[Tensor, " n_raw"]:
         """All rows alike: random crops, as in the paper."""
         return torch.zeros_like(table[0])
 

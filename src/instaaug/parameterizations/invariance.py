@@ -1,10 +1,13 @@
-"""The invariance module φ: an input goes in, a distribution over θ comes out."""
+"""φ: from an input to a distribution over transforms, and the heads that make its parameters."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional as F
 from typing_extensions import override
 
 from instaaug.distributions import Joint
@@ -12,13 +15,154 @@ from instaaug.errors import ArgumentError
 from instaaug.networks import FeatureNetwork, feature_channels
 from instaaug.parameterizations.crop_grid import CropGrid
 from instaaug.parameterizations.families import Family
-from instaaug.parameterizations.heads import ClassHead, Head, LocationHead, PooledHead, SharedHead
 from instaaug.shapes import Images, Maps
 
-__all__ = ["Conditioning", "InvarianceModule"]
+__all__ = [
+    "ClassHead",
+    "Conditioning",
+    "Head",
+    "InvarianceModule",
+    "LocationHead",
+    "PooledHead",
+    "SharedHead",
+]
 
+Bias = Float[Tensor, " n_raw"]
+Raw = Float[Tensor, "batch n_raw"]
 Conditioning = Literal["input", "none", "class"]
 Classes = Int[Tensor, " batch"] | None
+
+POOLED_SIDE = 4
+SMALL = 0.1  # weights of a head start a tenth of the usual size, so that its bias decides
+
+
+class Head(nn.Module, ABC):
+    """Gives a row of raw numbers per input."""
+
+    @abstractmethod
+    @override
+    def forward(self, maps: Sequence[Maps], classes: Classes, batch: int) -> Raw:
+        """Raw numbers for each input.
+
+        Arguments:
+            maps: Feature maps, finest first; empty if φ has no network.
+            classes: Labels, which only a class head reads.
+            batch: Number of inputs.
+        """
+
+
+class PooledHead(Head):
+    """A linear layer on a 4 × 4 summary of the coarsest map, which keeps track of place."""
+
+    def __init__(self, channels: Sequence[int], bias: Bias) -> None:
+        super().__init__()
+        self.linear = nn.Linear(channels[-1] * POOLED_SIDE**2, len(bias))
+        with torch.no_grad():
+            self.linear.weight.mul_(SMALL)
+            self.linear.bias.copy_(bias)
+
+    @override
+    def forward(self, maps: Sequence[Maps], classes: Classes, batch: int) -> Raw:
+        summary = F.adaptive_avg_pool2d(F.relu(maps[-1]), POOLED_SIDE)
+        return self.linear(summary.flatten(1))
+
+
+class LocationHead(Head):
+    """The location-related parameterization: one logit per unit, from the map that has the unit.
+
+    A 1 × 1 convolution on a level's map, plus a learned bias per place. Small boxes read fine
+    maps, large boxes coarse ones; a level with a single box reads the summary of the coarsest.
+    Maps are brought to the size of the level, so that any image size works.
+    """
+
+    def __init__(self, channels: Sequence[int], grid: CropGrid, bias: Bias) -> None:
+        super().__init__()
+        self.shapes = [level.shape for level in grid.levels]
+        self.layers = _layers_of_levels(grid, len(channels))
+        self.bias = nn.Parameter(bias.clone())
+        scorers: list[nn.Module] = []
+        for shape, layer in zip(self.shapes, self.layers, strict=True):
+            scorer: nn.Module
+            if shape == (1, 1):
+                scorer = nn.Linear(channels[-1] * POOLED_SIDE**2, 1, bias=False)
+            else:
+                scorer = nn.Conv2d(channels[layer], 1, 1, bias=False)
+            with torch.no_grad():
+                next(scorer.parameters()).mul_(SMALL)
+            scorers.append(scorer)
+        self.scorers = nn.ModuleList(scorers)
+
+    @override
+    def forward(self, maps: Sequence[Maps], classes: Classes, batch: int) -> Raw:
+        logits = []
+        for shape, layer, scorer in zip(self.shapes, self.layers, self.scorers, strict=True):
+            features = F.relu(maps[layer])
+            if shape == (1, 1):
+                score = scorer(F.adaptive_avg_pool2d(features, POOLED_SIDE).flatten(1))
+            else:
+                score = _resize(scorer(features), shape)
+            logits.append(score.flatten(1))
+        return torch.cat(logits, dim=1) + self.bias
+
+
+class SharedHead(Head):
+    """One learned vector for all inputs: the ablation "without input"; also Augerino's way."""
+
+    def __init__(self, bias: Bias) -> None:
+        super().__init__()
+        self.raw = nn.Parameter(bias.clone())
+
+    @override
+    def forward(self, maps: Sequence[Maps], classes: Classes, batch: int) -> Raw:
+        return self.raw.expand(batch, -1)
+
+
+class ClassHead(Head):
+    """A learned vector per class: the ablation "class-specific".
+
+    In evaluation the class is not known; without labels the family decides what to use.
+    """
+
+    def __init__(self, bias: Bias, *, num_classes: int, family: Family) -> None:
+        super().__init__()
+        self.raw = nn.Parameter(bias.repeat(num_classes, 1))
+        self._raw_without_class = family.raw_without_class
+
+    @override
+    def forward(self, maps: Sequence[Maps], classes: Classes, batch: int) -> Raw:
+        if classes is not None:
+            return self.raw[classes]
+        if self.training:
+            raise ArgumentError(
+                '`targets` must be given in training with conditioning="class": got None. '
+                "Call aug(x, targets=y), or aug.eval() first to predict."
+            )
+        return self._raw_without_class(self.raw).expand(batch, -1)
+
+
+def _layers_of_levels(grid: CropGrid, n_maps: int) -> list[int]:
+    """Large boxes read the coarsest map, and each smaller size the next finer one."""
+    several = [i for i, level in enumerate(grid.levels) if level.shape != (1, 1)]
+    by_size = sorted(several, key=lambda i: -grid.levels[i].width)
+    layers = [n_maps - 1] * len(grid.levels)
+    for rank, i in enumerate(by_size):
+        declared = grid.levels[i].layer
+        layers[i] = max(n_maps - 1 - rank, 0) if declared is None else declared
+    if max(layers) >= n_maps:
+        raise ArgumentError(
+            f"`grid` must belong to the network: it reads map {max(layers)}, but the network "
+            f"returns {n_maps} maps, numbered from 0. Build the grid from this network."
+        )
+    return layers
+
+
+def _resize(score: Maps, shape: tuple[int, int]) -> Maps:
+    height, width = score.shape[-2:]
+    if (height, width) == shape:
+        return score
+    if height >= shape[0] and width >= shape[1]:
+        return F.adaptive_avg_pool2d(score, shape)
+    return F.interpolate(score, shape, mode="bilinear", align_corners=False)
 
 
 class InvarianceModule(nn.Module):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from instaaug.errors import ArgumentError, InstaAugError
-from instaaug.files import write_whole
+from instaaug.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -99,4 +99,4 @@ def save_figure(drawing: "Figure", path: str | Path, *, dpi: int = 200) -> None:
     if path.suffix == ".svg":
         settings["metadata"] = {"Date": None}
     with rc_context(STYLE):
-        write_whole(path, lambda file: drawing.savefig(file, **settings))
+        write_atomically(path, lambda file: drawing.savefig(file, **settings))

@@ -11,7 +11,7 @@ from instaaug.data import LabeledImages
 from instaaug.errors import ArgumentError
 from instaaug.methods import Distortions, find_method
 from instaaug.networks import make_model
-from instaaug.networks.projection import without_head
+from instaaug.networks.encoders import remove_head
 from instaaug.runs.data_facts import DataFacts
 from instaaug.runs.settings import TrainSettings
 from instaaug.spaces import Level
@@ -181,7 +181,7 @@ def _build_contrastive_task(
     config: TrainSettings, facts: DataFacts, model: nn.Module, augmenter: Augmenter
 ) -> ContrastiveTask:
     image = torch.zeros(1, facts.channels, facts.image_size, facts.image_size)
-    encoder, n_features = without_head(model, image)
+    encoder, n_features = remove_head(model, image)
     own = config.contrastive
     distortions = Distortions(
         strength=own.strength,

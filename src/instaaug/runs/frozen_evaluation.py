@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from instaaug.augmentation.early_stop import Budget
+from instaaug.augmentation.at_test_time import Budget
 from instaaug.data import DataSplits, LabeledImages
 from instaaug.errors import ArgumentError, DataError
 from instaaug.frozen import fit_temperature

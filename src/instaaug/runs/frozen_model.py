@@ -12,7 +12,7 @@ from instaaug.data import LabeledImages
 from instaaug.errors import ArgumentError
 from instaaug.frozen import Pictures
 from instaaug.networks import pretrained_maker
-from instaaug.networks.model_output import Output, picked
+from instaaug.networks.model_interface import Output, pick_output
 from instaaug.runs.settings import TrainSettings, TtaSettings
 
 __all__ = ["FrozenModel", "ModelSource", "build_model", "channels_of", "find_model"]
@@ -132,7 +132,7 @@ class FrozenModel:
                 f"`model` cannot take an image of {self.channels} × {size} × {size}: {words}. Say "
                 "what it takes by --size and --channels."
             ) from error
-        found = picked(returned, self.output)
+        found = pick_output(returned, self.output)
         if not isinstance(found, Tensor):
             raise ArgumentError(f"`model` must return logits: got {_inside(returned)}.")
         if found.ndim != 2:

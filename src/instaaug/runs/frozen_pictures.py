@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from instaaug.augmentation.choosing import without_row
+from instaaug.augmentation.views import without_row
 from instaaug.data import LabeledImages
 from instaaug.data.labeled import evenly_spaced_indices
 from instaaug.distributions import CategoricalTheta

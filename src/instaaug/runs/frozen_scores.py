@@ -10,14 +10,14 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from instaaug.augmentation import Augmenter, InstaAug
-from instaaug.augmentation.merging import Merging
+from instaaug.augmentation.at_test_time import Merging
 from instaaug.augmentation.views import Select, Views
 from instaaug.distributions import Joint
 from instaaug.frozen import Pictures, ViewTable
 from instaaug.frozen.calibration import calibration_table
 from instaaug.frozen.table import can_tabulate, other_choices
 from instaaug.networks import FrozenFeatures
-from instaaug.networks.model_input import suited_to
+from instaaug.networks.model_interface import as_input_of
 from instaaug.runs.frozen_model import FrozenModel
 from instaaug.shapes import Images
 from instaaug.stats import wilson_interval
@@ -179,7 +179,7 @@ def _scores(augmenter: Augmenter, model: FrozenModel, x: Images, views: Views) -
         if k == 0 and views.first is not None:
             yield Merging().scores(views.first, len(x))
         else:
-            returned = model.module(suited_to(model.module, augmenter.render(x, row)))
+            returned = model.module(as_input_of(model.module, augmenter.render(x, row)))
             yield Merging(output=model.output).scores(returned, len(x))
 
 

@@ -10,11 +10,11 @@ from torch import Generator, Tensor
 from torch.nn import functional as F
 
 from instaaug.augmentation import InstaAug
-from instaaug.augmentation.merging import Merging
+from instaaug.augmentation.at_test_time import Merging
 from instaaug.augmentation.observed import Observed, ObservedFactor, observe
 from instaaug.augmentation.views import Views
 from instaaug.data import LabeledImages
-from instaaug.networks.model_input import suited_to
+from instaaug.networks.model_interface import as_input_of
 from instaaug.report.page.observations import Observations, joined
 from instaaug.runs.subjects import Subject
 from instaaug.shapes import check_finite
@@ -135,7 +135,7 @@ def _outputs(
     aug = subject.augmenter
     x = aug.canonical(x) if theta is None else aug.render(x, theta.to(x.device))
     rule = Merging(output=subject.merging.output)
-    scores = rule.scores(subject.model(suited_to(subject.model, x)), len(x))
+    scores = rule.scores(subject.model(as_input_of(subject.model, x)), len(x))
     check_finite(scores, name="outputs", advice=f"The model in {str(subject.path)!r} is broken.")
     return scores.reshape(len(x), -1).float().cpu()
 
@@ -151,8 +151,8 @@ def _running(
     ones = torch.ones(outputs.shape[1], dtype=torch.long)
     return torch.stack(
         [
-            rule.merged(total, weight, n * ones)
-            for n, total in enumerate(accumulate(singles, rule.joined), start=1)
+            rule.finish(total, weight, n * ones)
+            for n, total in enumerate(accumulate(singles, rule.combine), start=1)
         ]
     )
 

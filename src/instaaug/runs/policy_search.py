@@ -10,7 +10,7 @@ import torch
 from lightning.pytorch import Trainer
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
-from instaaug.augmentation.held_out import HeldOutBatch
+from instaaug.augmentation.augmenter import HeldOutBatch
 from instaaug.data import DataSplits, LabeledImages
 from instaaug.data.splits import split
 from instaaug.errors import ArgumentError, DataError

@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save
 
 from instaaug.data import LabeledImages
 from instaaug.errors import WeightsFileError
-from instaaug.files import write_whole
+from instaaug.files import write_atomically
 from instaaug.runs.settings import TrainSettings
 from instaaug.scores import ContrastTally
 from instaaug.tasks import BatchLoader, ContrastiveTask, make_predictor
@@ -47,7 +47,7 @@ def fit_representations(
         for kind, fitted in task.representations.items()
         for name, tensor in fitted.tensors().items()
     }
-    write_whole(folder / FILE, lambda file: file.write(save(tensors)))
+    write_atomically(folder / FILE, lambda file: file.write(save(tensors)))
 
 
 def load_representations(task: ContrastiveTask, folder: Path) -> None:

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from instaaug.errors import ArgumentError, DataError, WeightsFileError
-from instaaug.files import write_text, write_whole
+from instaaug.files import write_atomically, write_text
 from instaaug.runs.build import build_task
 from instaaug.runs.data_facts import DataFacts
 from instaaug.runs.representing import load_representations
@@ -141,7 +141,7 @@ class RunDirectory:
         image = image.resize(
             (factor * image.width, factor * image.height), Image.Resampling.NEAREST
         )
-        write_whole(self.path / "samples.png", lambda file: image.save(file, format="png"))
+        write_atomically(self.path / "samples.png", lambda file: image.save(file, format="png"))
 
     def write_results(self, results: dict[str, Any], *, name: str = "results.json") -> None:
         """Write what came out."""
@@ -156,7 +156,7 @@ class RunDirectory:
         tensors = {
             k: v.detach().cpu().contiguous().clone() for k, v in module.state_dict().items()
         }
-        write_whole(path, lambda file: file.write(save(tensors)))
+        write_atomically(path, lambda file: file.write(save(tensors)))
 
 
 def _fill(module: torch.nn.Module, path: Path) -> None:

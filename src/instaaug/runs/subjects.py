@@ -7,7 +7,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from instaaug.augmentation import Augmenter
-from instaaug.augmentation.merging import Merging
+from instaaug.augmentation.at_test_time import Merging
 from instaaug.augmentation.views import Select
 from instaaug.data import LabeledImages
 from instaaug.errors import ArgumentError

@@ -30,10 +30,10 @@ from torch.nn import functional
 from typing_extensions import override
 
 from instaaug.augmentation import InstaAug
-from instaaug.augmentation.batch import repeat_batch
 from instaaug.distributions import UniformBox
 from instaaug.errors import InstaAugError, WeightsFileError
-from instaaug.files import write_text, write_whole
+from instaaug.files import write_atomically, write_text
+from instaaug.shapes import repeat_batch
 from instaaug.tasks.task import AugmentedTask
 
 __all__ = [
@@ -72,7 +72,7 @@ class WholeCheckpointIO(TorchCheckpointIO):
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
     ) -> None:
-        write_whole(Path(path), lambda file: torch.save(checkpoint, file))
+        write_atomically(Path(path), lambda file: torch.save(checkpoint, file))
 
     @override
     def load_checkpoint(

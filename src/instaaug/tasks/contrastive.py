@@ -17,7 +17,7 @@ from instaaug.errors import ArgumentError, ShapeError
 from instaaug.methods.distortions import Distortions
 from instaaug.methods.mixing import MixingAugmenter
 from instaaug.methods.un_mix import UnMix
-from instaaug.networks.projection import ProjectedEncoder
+from instaaug.networks.encoders import ProjectedEncoder
 from instaaug.objectives.nt_xent import Contrast, contrast
 from instaaug.scores import ContrastTally, Tally
 from instaaug.shapes import Images
@@ -116,11 +116,11 @@ class ContrastiveTask(AugmentedTask):
         views = self.distortions(batch.inputs, generator)
         z = self._projected(views)
         found, own = self._compared(z)
-        losses, credited = found.losses[:, own], found.credited()[:, own]
+        losses, credited = found.losses[:, own], found.credits()[:, own]
         if isinstance(self.augmenter, UnMix):
             credited = losses + self._mixed_losses(self.augmenter, views, z, generator)
         self._learn(self.augmenter.objective(credited.flatten(), batch))
-        numbers = {"loss": losses.detach().mean(), "found": found.found[:, own].float().mean()}
+        numbers = {"loss": losses.detach().mean(), "found": found.is_found[:, own].float().mean()}
         self._note({**numbers, **self.augmenter.monitor(batch)})
 
     def _mixed_losses(
@@ -177,7 +177,7 @@ class ContrastiveTask(AugmentedTask):
         generator = Generator(self.mean.device).manual_seed(int(words[0]) >> 1)
         z = self._projected(self.views(self.prepared(images.to(self.mean.device)), generator))
         found = contrast(z, temperature=self.temperature)
-        tally.add(found.losses, found.found)
+        tally.add(found.losses, found.is_found)
 
 
 def _check_augmenter(augmenter: Augmenter) -> None:

@@ -17,7 +17,7 @@ from typing_extensions import override
 from instaaug.augmentation import AugmentedBatch, Augmenter, HeldOutBatch, HeldOutLearner
 from instaaug.data import LabeledImages
 from instaaug.errors import ArgumentError, NonFiniteError
-from instaaug.networks.evaluation_mode import evaluation_mode
+from instaaug.networks.model_interface import evaluation_mode
 from instaaug.scores import Tally
 from instaaug.shapes import Images
 from instaaug.tasks.loader import BatchLoader

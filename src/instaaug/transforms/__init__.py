@@ -1,5 +1,6 @@
 """Transforms τ: deterministic, batched, one row of θ per image."""
 
+from instaaug.spaces import Boxes, Choices, Interval, Parameter, Space
 from instaaug.transforms.color import Brightness, ColorTransform, Contrast, HSVJitter
 from instaaug.transforms.compose import Composition
 from instaaug.transforms.crop import PAPER_LEVELS, Crop, UniformCrop
@@ -15,14 +16,16 @@ from instaaug.transforms.geometric import (
     Translate,
 )
 from instaaug.transforms.local import LocalBlur, LocalColor, LocalMask, LocalNoise
-from instaaug.transforms.transform import TRANSFORMS, Transform, from_config
+from instaaug.transforms.transform import TRANSFORMS, Transform, from_config, register
 
 __all__ = [
     "PAPER_LEVELS",
     "TRANSFORMS",
     "Affine",
     "Blur",
+    "Boxes",
     "Brightness",
+    "Choices",
     "ColorTransform",
     "Composition",
     "Contrast",
@@ -30,17 +33,21 @@ __all__ = [
     "Flip",
     "GeometricTransform",
     "HSVJitter",
+    "Interval",
     "LocalBlur",
     "LocalColor",
     "LocalMask",
     "LocalNoise",
     "Noise",
+    "Parameter",
     "Perspective",
     "Rotation",
     "Scale",
     "Shear",
+    "Space",
     "Transform",
     "Translate",
     "UniformCrop",
     "from_config",
+    "register",
 ]

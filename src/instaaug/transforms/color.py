@@ -9,8 +9,7 @@ import torch
 from typing_extensions import override
 
 from instaaug.errors import ArgumentError, ShapeError
-from instaaug.functional.color import affine_intensity, luma
-from instaaug.functional.hsv import hsv_jitter
+from instaaug.functional.color import affine_intensity, hsv_jitter, luma
 from instaaug.functional.warp import PaddingMode
 from instaaug.shapes import Images, Rows, Scalars, Theta
 from instaaug.spaces import Interval, Parameter, Space
@@ -31,7 +30,7 @@ class Canvas:
     gain: Rows | None = None
     offset: Rows | None = None
 
-    def scaled(self, gain: Rows, offset: Rows) -> "Canvas":
+    def scale(self, gain: Rows, offset: Rows) -> "Canvas":
         """Owe one more change: ``gain`` times the intensity plus ``offset``."""
         if self.gain is None or self.offset is None:
             return replace(self, gain=gain, offset=offset)
@@ -44,7 +43,7 @@ class Canvas:
             return mean
         return mean * self.gain + self.offset
 
-    def painted(self) -> Images:
+    def paint(self) -> Images:
         """The image with the owed change done."""
         if self.gain is None or self.offset is None:
             return self.image
@@ -63,7 +62,7 @@ class ColorTransform(Transform, ABC):
     @override
     def apply(self, x: Images, theta: Theta, *, padding_mode: PaddingMode = "zeros") -> Images:
         self.check_theta(x, theta)
-        return self.recolor(Canvas(x), theta.to(x.dtype)).painted()
+        return self.recolor(Canvas(x), theta.to(x.dtype)).paint()
 
 
 @register
@@ -111,7 +110,7 @@ class HSVJitter(ColorTransform):
 
     @override
     def recolor(self, canvas: Canvas, theta: Rows) -> Canvas:
-        x = canvas.painted()
+        x = canvas.paint()
         if x.shape[1] != 3:
             raise ShapeError(
                 f"`x` must be RGB for {self.name}: got {x.shape[1]} channels. "
@@ -139,7 +138,7 @@ class Brightness(ColorTransform):
 
     @override
     def recolor(self, canvas: Canvas, theta: Rows) -> Canvas:
-        return canvas.scaled(theta, torch.zeros_like(theta))
+        return canvas.scale(theta, torch.zeros_like(theta))
 
 
 @register
@@ -157,7 +156,7 @@ class Contrast(ColorTransform):
 
     @override
     def recolor(self, canvas: Canvas, theta: Rows) -> Canvas:
-        return canvas.scaled(theta, (1 - theta) * canvas.mean_luma())
+        return canvas.scale(theta, (1 - theta) * canvas.mean_luma())
 
 
 def _hue_parameter(limit: float) -> Parameter:

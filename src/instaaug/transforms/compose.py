@@ -12,10 +12,9 @@ from typing_extensions import override
 
 from instaaug.errors import ArgumentError
 from instaaug.functional.affine import product
-from instaaug.functional.layout import in_layout_of
-from instaaug.functional.unit_range import UnitRange
+from instaaug.functional.color import Normalization
 from instaaug.functional.warp import PaddingMode, warp
-from instaaug.shapes import Images, Matrices, Rendered, Rows, Theta, at_least_float32
+from instaaug.shapes import Images, Matrices, Rendered, Rows, Theta, at_least_float32, match_layout
 from instaaug.spaces import Space
 from instaaug.transforms.color import Canvas, ColorTransform
 from instaaug.transforms.geometric import GeometricTransform
@@ -38,7 +37,7 @@ class Composition(Transform):
         transforms: What to do, first to last.
         mean: Per-channel mean that the images were normalized with; color transforms see them
             without.
-        std: Per-channel standard deviation, likewise.
+        std: Per-channel standard deviation they were normalized with.
         size: Height and width of what comes out; those of the images by default. Crops of a
             larger image keep its detail.
 
@@ -66,7 +65,7 @@ class Composition(Transform):
                 "`transforms` must not hold a Composition: its matrices could not join the one "
                 "warp. List its transforms instead."
             )
-        _ = self.unit_range
+        _ = self.normalization
         if self.size is not None and not _is_size(self.size):
             raise ArgumentError(
                 "`size` must be a height and a width in pixels, whole numbers from 1 to "
@@ -74,9 +73,9 @@ class Composition(Transform):
             )
 
     @cached_property
-    def unit_range(self) -> UnitRange:
+    def normalization(self) -> Normalization:
         """Between normalized images and the colors that they stand for."""
-        return UnitRange(self.mean, self.std)
+        return Normalization(self.mean, self.std)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -131,39 +130,41 @@ class Composition(Transform):
         done: set[type] = set()
         given = x
         if not any(isinstance(t, GeometricTransform) for t in self.transforms):
-            x = self.resized(x, padding_mode=padding_mode)
+            x = self.resize(x, padding_mode=padding_mode)
         for transform, part in self._with_theta(theta):
             kind = _kind(transform)
             if kind is Transform and transform.needs_unit_range:
                 inside = transform.apply(
-                    self.unit_range.entered(x), part, padding_mode=padding_mode
+                    self.normalization.denormalize(x), part, padding_mode=padding_mode
                 )
-                x = self.unit_range.left(inside)
+                x = self.normalization.normalize(inside)
             elif kind is Transform:
                 x = transform.apply(x, part, padding_mode=padding_mode)
             elif kind not in done:
-                x = self._fused(kind, x, theta, padding_mode)
+                x = self._apply_at_once(kind, x, theta, padding_mode)
                 done.add(kind)
-        return in_layout_of(given, x)
+        return match_layout(given, x)
 
-    def resized(self, x: Images, *, padding_mode: PaddingMode = "zeros") -> Rendered:
+    def resize(self, x: Images, *, padding_mode: PaddingMode = "zeros") -> Rendered:
         """The images as the identity leaves them: nothing happens but the change of size."""
         if self.size is None or self.size == (x.shape[-2], x.shape[-1]):
             return x
         eye = torch.eye(3, device=x.device, dtype=at_least_float32(x).dtype)
         return warp(x, eye.expand(x.shape[0], 3, 3), padding_mode=padding_mode, size=self.size)
 
-    def _fused(self, kind: type, x: Images, theta: Rows, padding_mode: PaddingMode) -> Rendered:
+    def _apply_at_once(
+        self, kind: type, x: Images, theta: Rows, padding_mode: PaddingMode
+    ) -> Rendered:
         if kind is GeometricTransform:
             matrix = self.matrix(theta, aspect=x.shape[-1] / x.shape[-2])
             return warp(
                 x, matrix, padding_mode=padding_mode, projective=self.projective, size=self.size
             )
-        canvas = Canvas(self.unit_range.entered(x))
+        canvas = Canvas(self.normalization.denormalize(x))
         for transform, part in self._with_theta(theta):
             if isinstance(transform, ColorTransform):
                 canvas = transform.recolor(canvas, part.to(x.dtype))
-        return self.unit_range.left(canvas.painted())
+        return self.normalization.normalize(canvas.paint())
 
     def _with_theta(self, theta: Rows) -> list[tuple[Transform, Theta]]:
         stops = accumulate((t.n_parameters for t in self.transforms), initial=0)

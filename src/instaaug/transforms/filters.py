@@ -12,7 +12,7 @@ from instaaug.shapes import Images, Scalars, Theta
 from instaaug.spaces import Interval, Parameter, Space
 from instaaug.transforms.transform import Transform, register
 
-__all__ = ["SEED", "Blur", "Noise", "blurred", "noisy"]
+__all__ = ["SEED", "Blur", "Noise", "add_noise", "blur"]
 
 SEED = Parameter("seed", 0.0, 1.0, learned=False)
 """Which noise it is: drawn, never learned, and worth no entropy, for the range has width 1."""
@@ -34,7 +34,7 @@ class Blur(Transform):
     @override
     def apply(self, x: Images, theta: Theta, *, padding_mode: PaddingMode = "zeros") -> Images:
         self.check_theta(x, theta)
-        return blurred(x, theta[:, 0], self.max_strength)
+        return blur(x, theta[:, 0], self.max_strength)
 
 
 @register
@@ -53,15 +53,15 @@ class Noise(Transform):
     @override
     def apply(self, x: Images, theta: Theta, *, padding_mode: PaddingMode = "zeros") -> Images:
         self.check_theta(x, theta)
-        return noisy(x, theta[:, 0], theta[:, 1])
+        return add_noise(x, theta[:, 0], theta[:, 1])
 
 
-def blurred(x: Images, strength: Scalars, max_strength: float) -> Images:
+def blur(x: Images, strength: Scalars, max_strength: float) -> Images:
     """Blur by fractions of the shorter image side."""
     side = min(x.shape[-2:])
     return gaussian_blur(x, strength * side, max_sigma=max_strength * side)
 
 
-def noisy(x: Images, strength: Scalars, seed: Scalars) -> Images:
+def add_noise(x: Images, strength: Scalars, seed: Scalars) -> Images:
     """Add the noise that ``seed`` names."""
     return x + strength.to(x.dtype)[:, None, None, None] * gaussian_noise_field(seed, like=x)

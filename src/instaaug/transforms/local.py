@@ -12,7 +12,7 @@ from instaaug.functional.warp import PaddingMode
 from instaaug.shapes import Images, Rows, Theta
 from instaaug.spaces import Boxes, Interval, Level, Parameter, Space
 from instaaug.transforms.color import HSVJitter
-from instaaug.transforms.filters import SEED, blurred, noisy
+from instaaug.transforms.filters import SEED, add_noise, blur
 from instaaug.transforms.transform import Transform, register
 
 __all__ = ["LOCAL_LEVELS", "LocalBlur", "LocalColor", "LocalMask", "LocalNoise", "LocalTransform"]
@@ -88,7 +88,7 @@ class LocalBlur(LocalTransform):
 
     @override
     def change(self, x: Images, theta: Rows) -> Images:
-        return blurred(x, theta[:, 0], self.max_strength)
+        return blur(x, theta[:, 0], self.max_strength)
 
 
 @register
@@ -106,7 +106,7 @@ class LocalNoise(LocalTransform):
 
     @override
     def change(self, x: Images, theta: Rows) -> Images:
-        return noisy(x, theta[:, 0], theta[:, 1])
+        return add_noise(x, theta[:, 0], theta[:, 1])
 
 
 @register

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from instaaug import InstaAug
-from instaaug.augmentation.merging import Merging
+from instaaug.augmentation.at_test_time import Merging
 from instaaug.data import LabeledImages, load_data
 from instaaug.data.decode import decode_image
 from instaaug.distributions import CategoricalTheta, Joint

@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from instaaug.augmentation.observed import Observed
+from torch import Generator, Tensor
+
+from instaaug.augmentation import Augmenter
+from instaaug.augmentation.observed import Observed, observe
 from instaaug.errors import ArgumentError
 from instaaug.report.pictures.columns import ColumnGroup
 from instaaug.report.pictures.factor_columns import factor_groups
@@ -13,7 +16,7 @@ from instaaug.report.pictures.sample_columns import sample_column
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw_inputs"]
+__all__ = ["draw_inputs", "plot"]
 
 LEAST_TILE = 0.95  # inches: words in smaller panels could not be read
 LEAST_SAMPLES = 4  # that there must be room for
@@ -64,3 +67,32 @@ def draw_inputs(observed: Observed, *, titles: Sequence[str] | None = None) -> "
         f"{len(observed.factors)}. Draw some of them: dataclasses.replace(observed, "
         "factors=observed.factors[:4])."
     )
+
+
+def plot(
+    augmenter: Augmenter,
+    x: Tensor,
+    n_samples: int = 8,
+    *,
+    targets: Tensor | None = None,
+    titles: Sequence[str] | None = None,
+    generator: Generator | None = None,
+) -> "Figure":
+    """A figure of inputs, what may happen to each, and samples; a notebook shows it.
+
+    Arguments:
+        augmenter: Any.
+        x: A few images as the model takes them, or a single one.
+        n_samples: Samples of each.
+        targets: Labels, for an augmenter that learns per class.
+        titles: What to write beside each image.
+        generator: Source of randomness.
+
+    Example:
+        >>> import instaaug
+        >>> figure = instaaug.plot(instaaug.InstaAug("crop"), torch.rand(2, 3, 32, 32))
+        >>> figure.savefig("crops.png")  # doctest: +SKIP
+    """
+    x = x[None] if x.ndim == 3 else x
+    seen = observe(augmenter, x, n_samples, targets=targets, generator=generator)
+    return draw_inputs(seen, titles=titles)

@@ -1,15 +1,29 @@
-"""Pre-activation residual trunks: the default φ network and the paper's classifier."""
+"""Images to feature maps: networks for φ by name, and what is asked of one that a user brings."""
 
+import copy
 from collections.abc import Callable, Sequence
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import override
 
+from instaaug.errors import ArgumentError
+from instaaug.registry import Registry
 from instaaug.shapes import Images, Maps, Rendered
 
-__all__ = ["PreActBlock", "PreActResNet18", "PreActTrunk", "coarser", "group_norm"]
+__all__ = [
+    "NETWORKS",
+    "FeatureNetwork",
+    "PreActBlock",
+    "PreActResNet18",
+    "PreActTrunk",
+    "downsample",
+    "feature_channels",
+    "group_norm",
+    "make_network",
+]
 
 Norm = Callable[[int], nn.Module]
 
@@ -20,13 +34,13 @@ def group_norm(channels: int) -> nn.Module:
     return nn.GroupNorm(groups, channels)
 
 
-def coarser(x: Images, side: int) -> Rendered:
+def downsample(x: Images, side: int) -> Rendered:
     """``x`` averaged down until its smaller side has ``side`` pixels; as it is if it has fewer.
 
     Planes, whatever the memory order of ``x``: on these, GroupNorm is five times as fast.
 
     Example:
-        >>> coarser(torch.zeros(1, 3, 64, 96), 32).shape
+        >>> downsample(torch.zeros(1, 3, 64, 96), 32).shape
         torch.Size([1, 3, 32, 48])
     """
     height, width = x.shape[-2:]
@@ -113,7 +127,7 @@ class PreActTrunk(nn.Module):
 
     @override
     def forward(self, x: Images) -> list[Maps]:
-        x = self.stem(x if self.side is None else coarser(x, self.side))
+        x = self.stem(x if self.side is None else downsample(x, self.side))
         maps = []
         for stage in self.stages:
             x = stage(x)
@@ -155,3 +169,58 @@ class PreActResNet18(nn.Module):
     def forward(self, x: Images) -> Float[Tensor, "batch classes"]:
         out = F.relu(self.norm(self.trunk(x)[-1]), inplace=True)
         return self.head(out.mean(dim=(2, 3)))
+
+
+FeatureNetwork = nn.Module
+"""Any module that maps ``(B, C, H, W)`` to a list of feature maps, finest first."""
+
+NETWORKS: Registry[Callable[..., FeatureNetwork]] = Registry("network")
+
+
+@NETWORKS.register("glance")
+def glance(in_channels: int, *, width: float = 1.0) -> FeatureNetwork:
+    """The default: looks at no more than 32 × 32 pixels; two stages, 8 and 32 channels.
+
+    Units of its maps, 16 × 16 and 8 × 8, see 11 and 23 of the 32 pixels: the paper's boxes.
+    """
+    channels = [max(1, round(c * width)) for c in (8, 32)]
+    return PreActTrunk(in_channels, channels=channels, strides=(1, 2), side=32)
+
+
+@NETWORKS.register("pyramid")
+def pyramid(in_channels: int, *, width: float = 1.0) -> FeatureNetwork:
+    """Looks at every pixel: a stride-2 stem and three stages, 8, 16 and 32 channels."""
+    channels = [max(1, round(c * width)) for c in (8, 16, 32)]
+    return PreActTrunk(in_channels, channels=channels)
+
+
+@NETWORKS.register("preact_resnet18")
+def preact_resnet18(in_channels: int, *, width: float = 1.0) -> FeatureNetwork:
+    """The base that the paper's appendix names, with GroupNorm."""
+    channels = [max(1, round(64 * width)) * 2**i for i in range(4)]
+    return PreActTrunk(in_channels, channels=channels, strides=(1, 2, 2, 2), n_blocks=2)
+
+
+def make_network(name: str, *, in_channels: int, width: float) -> FeatureNetwork:
+    """Build a registered network."""
+    return NETWORKS[name](in_channels, width=width)
+
+
+def feature_channels(network: FeatureNetwork, *, in_channels: int) -> tuple[int, ...]:
+    """Channels of each map, as the network says or as a blank image shows."""
+    declared = getattr(network, "out_channels", None)
+    if isinstance(declared, list | tuple):  # a single number is some layer's own affair
+        return tuple(declared)
+    reference = next(network.parameters(), torch.zeros(1))
+    with torch.no_grad():
+        maps = copy.deepcopy(network).eval()(reference.new_zeros(1, in_channels, 64, 64))
+    if not (
+        isinstance(maps, list | tuple)
+        and maps
+        and all(isinstance(m, Tensor) and m.ndim == 4 for m in maps)
+    ):
+        raise ArgumentError(
+            "`network` must return a list of feature maps (B, C, H, W), finest first: got "
+            f"{type(maps).__name__}. Wrap it so that forward returns [maps]."
+        )
+    return tuple(m.shape[1] for m in maps)
