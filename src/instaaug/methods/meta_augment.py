@@ -94,7 +94,7 @@ def look_ahead_loss(
     with (
         run_eagerly(model),
         sdpa_kernel(SDPBackend.MATH),
-    ):  # faster ones have no forward derivative
+    ):  # others lack forward derivatives
         with torch.enable_grad(), _swap_parameters(model, learned) as call:
             gradient = _gradient(train_losses(call), learned, used)
         stepped = {
