@@ -8,8 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from instaaug.errors import ArgumentError, ShapeError
-from instaaug.report.pictures.photo_panels import draw_pixels, pixels
-from instaaug.report.pictures.sheet import Sheet, sheet, size_in_inches
+from instaaug.report.pictures.sheet import Sheet, draw_pixels, pixels, sheet, size_in_inches
 from instaaug.report.theme import INK, MUTED
 from instaaug.shapes import check_images
 from paper.lights import EASY_LIGHTS, LIGHTS, Light, relight

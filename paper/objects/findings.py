@@ -9,8 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from instaaug.errors import ArgumentError, ShapeError
-from instaaug.report.compared.digits import p_in_digits
-from instaaug.report.pictures.crop_sizes import box_sides
+from instaaug.report.pictures.boxes import box_sides
+from instaaug.report.tables import format_p_value
 from instaaug.stats import PairedTTest, RankCorrelation, paired_t_test, spearman
 from paper.objects.overlap import (
     MEASURES,
@@ -260,7 +260,7 @@ def _size_words(found: Findings) -> str:
 
 
 def _write_p(value: float) -> str:
-    words = p_in_digits(value)
+    words = format_p_value(value)
     return f"p {words[0]} {words[1:]}" if words.startswith("<") else f"p = {words}"
 
 

@@ -12,11 +12,8 @@ from torch import Tensor
 from instaaug.errors import ShapeError
 from instaaug.functional.boxes import coverage
 from instaaug.report.charts.axes import GRAY, quiet
-from instaaug.report.pictures.color_scales import draw_scale
-from instaaug.report.pictures.crop_panels import ProbabilityInk, draw_boxes, overhang
-from instaaug.report.pictures.crop_sizes import box_sides
-from instaaug.report.pictures.photo_panels import Image, draw_pixels, pixels
-from instaaug.report.pictures.sheet import Sheet, sheet
+from instaaug.report.pictures.boxes import ProbabilityInk, box_sides, draw_boxes, overhang
+from instaaug.report.pictures.sheet import Image, Sheet, draw_pixels, draw_scale, pixels, sheet
 from instaaug.report.theme import BLUE, INK, RED, figure
 from instaaug.stats import mean_and_standard_error
 from paper.objects.findings import (

@@ -6,9 +6,8 @@ import pytest
 from rich.console import Console
 
 from instaaug.cli.leaderboard import leaderboard_table
-from instaaug.report.compared.cells import table_rows
-from instaaug.report.compared.comparison import Comparison, compare_scores
-from instaaug.report.compared.words import one_line
+from instaaug.report.comparison import MethodComparison, compare_scores, one_line
+from instaaug.report.tables import table_rows
 from tests.support.compared import HOSTILE, ROWS, VIEWED, runs
 
 NAMES = [
@@ -17,7 +16,7 @@ NAMES = [
 ]
 
 
-def printed(comparison: Comparison, width: int, *, with_notes: bool = True) -> str:
+def printed(comparison: MethodComparison, width: int, *, with_notes: bool = True) -> str:
     file = io.StringIO()
     console = Console(file=file, width=width, color_system=None)
     console.print(leaderboard_table(comparison, with_notes=with_notes))

@@ -10,7 +10,7 @@ import pytest
 from instaaug.errors import ArgumentError
 from instaaug.report.charts.leaderboard import LeaderboardRow
 from instaaug.report.records import RunRecord
-from instaaug.report.run_figures import comparing_figures, leaderboard_rows, own_figures
+from instaaug.report.run_figures import comparison_figures, leaderboard_rows, run_figures
 from tests.support.run_folders import SETTINGS
 
 EPOCH = {"train/loss": 1.5, "train/entropy/crop": 3.0, "validation/top1": 0.8}
@@ -28,15 +28,15 @@ def run(name: str, top1: float, *, history: bool = True, **config: Any) -> RunRe
 
 
 def files(records: list[RunRecord]) -> list[str]:
-    return [drawn.file for drawn in comparing_figures(records)]
+    return [drawn.file for drawn in comparison_figures(records)]
 
 
 def test_curves_are_drawn_with_their_band() -> None:
-    (drawn,) = own_figures(run("a", 0.5), {"crop": (2.5, 3.5)})
+    (drawn,) = run_figures(run("a", 0.5), {"crop": (2.5, 3.5)})
     assert drawn.file == "training_curves"
     words = [text.get_text() for axes in drawn.drawing.axes for text in axes.texts]
     assert any("2.5" in word or "H" in word for word in words)
-    assert list(own_figures(run("a", 0.5, history=False), {})) == []
+    assert list(run_figures(run("a", 0.5, history=False), {})) == []
 
 
 def test_an_evaluation_has_a_cost_curve() -> None:
@@ -46,7 +46,7 @@ def test_an_evaluation_has_a_cost_curve() -> None:
     rows += [{"name": "center", "views": 1, "accuracy": 0.5, "low": 0.4, "high": 0.6}]
     scores = {"rows": rows, "comparisons": [{"name": "learned"}]}
     record = RunRecord(Path("fit"), "tta", {"crops": "1:1"}, scores=scores)
-    (drawn,) = own_figures(record, {})
+    (drawn,) = run_figures(record, {})
     assert drawn.file == "cost_curve"
     assert {t.get_text() for t in drawn.drawing.axes[0].texts} == {"learned", "center"}
 
@@ -64,11 +64,11 @@ def test_runs_on_other_test_images_are_not_ranked() -> None:
 
 def test_names_may_hold_dollars_and_losses_be_nothing() -> None:
     both = [run("a$x^$", 0.7, model="m$\\frac$"), run("b", 0.6, method="none", model="m$\\frac$")]
-    (board,) = comparing_figures(both)
+    (board,) = comparison_figures(both)
     board.drawing.savefig(io.BytesIO())
     record = run("a", 0.7, history=False)
     nothing = replace(record, history=[{"epoch": 0.0, "train/loss": float("nan")}])
-    assert list(own_figures(nothing, {})) == []
+    assert list(run_figures(nothing, {})) == []
 
 
 def record(top1: float | None, *, bands: Any = None, **settings: Any) -> RunRecord:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from instaaug.report.compared.method_scores import MethodScores
+from instaaug.report.comparison import MethodScores
 
 __all__ = ["HOSTILE", "ROWS", "VIEWED", "runs"]
 

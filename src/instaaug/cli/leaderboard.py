@@ -10,10 +10,15 @@ from rich.table import Table
 from rich.text import Text
 from typing_extensions import override
 
-from instaaug.report.compared.cells import Column, Row, table_columns, table_rows
-from instaaug.report.compared.comparison import Comparison
-from instaaug.report.compared.notes import notes_on
-from instaaug.report.compared.remarks import labeled_remarks
+from instaaug.report.comparison import MethodComparison
+from instaaug.report.tables import (
+    TableColumn,
+    TableRow,
+    labeled_remarks,
+    table_columns,
+    table_notes,
+    table_rows,
+)
 
 __all__ = ["leaderboard_table"]
 
@@ -22,7 +27,7 @@ ONLY_IN_FILES = ("seeds", "one_view")  # columns that a terminal has no room for
 NARROWEST_NAME = 12
 
 
-def leaderboard_table(comparison: Comparison, *, with_notes: bool = True) -> Table:
+def leaderboard_table(comparison: MethodComparison, *, with_notes: bool = True) -> Table:
     """The best method in bold, ours in color; remarks and notes are below.
 
     Eighty columns are enough: names take more lines if they must, and so do numbers in terminals
@@ -82,19 +87,19 @@ class _NamesGiveWay(Table):
         yield from super().__rich_console__(console, options)
 
 
-def _column(column: Column, rows: list[Row]) -> list[str]:
+def _column(column: TableColumn, rows: list[TableRow]) -> list[str]:
     return [column.heading, *(str(getattr(row, column.key)) for row in rows)]
 
 
-def _cell(row: Row, column: Column) -> Text:
+def _cell(row: TableRow, column: TableColumn) -> Text:
     words = str(getattr(row, column.key))
     bold = "bold" if row.is_best and column.key in ("label", "score") else ""
     color = "cyan" if row.is_ours and column.key == "label" else ""
     return Text(words, style=f"{bold} {color}".strip())
 
 
-def _below(comparison: Comparison, *, with_notes: bool) -> Text:
+def _below(comparison: MethodComparison, *, with_notes: bool) -> Text:
     remarks = labeled_remarks(comparison, most=LONGEST_REMARK, with_progress=True)
-    notes = notes_on(comparison, with_one_view=False) if with_notes else []
+    notes = table_notes(comparison, with_one_view=False) if with_notes else []
     parts = [Text("\n".join(remarks), style="yellow"), Text("\n".join(notes), style="dim")]
     return Text("\n").join(Text("\n").append_text(part) for part in parts if part)

@@ -16,7 +16,7 @@ from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar
 from instaaug.compare.budget import seconds_of
 from instaaug.compare.state import claimed_by_one
 from instaaug.report.charts.tuning import TunedTrial, draw_tuning
-from instaaug.report.compared.words import one_line, shortened
+from instaaug.report.comparison import one_line, shorten_words
 from instaaug.report.theme import MissingPlottingError, save_figure
 from instaaug.runs.settings import Task, TrainSettings
 from instaaug.tasks import Interrupted
@@ -151,7 +151,7 @@ class _Shown:
             score = f"{100 * record.score:.1f} %" if in_percent else f"{record.score:.3f}"
         state = record.state if record.number else f"{record.state}, as it was"
         if record.reason:
-            state += f": {shortened(one_line(record.reason), LONGEST_REASON)}"
+            state += f": {shorten_words(one_line(record.reason), LONGEST_REASON)}"
         return [
             f"{record.number + 1}/{self.n_trials}",
             bands,

@@ -8,12 +8,9 @@ from instaaug.compare.standings import Standing, on_other_images, standing_of
 from instaaug.compare.state import ComparisonState, read_state
 from instaaug.errors import ArgumentError, DataError
 from instaaug.files import write_text
-from instaaug.report.compared.comparison import Comparison, compare_scores
-from instaaug.report.compared.csv_text import runs_to_csv, to_csv
-from instaaug.report.compared.latex import to_latex
-from instaaug.report.compared.markdown import to_markdown
-from instaaug.report.compared.method_scores import MethodScores
+from instaaug.report.comparison import MethodComparison, MethodScores, compare_scores
 from instaaug.report.records import accuracy_of, read_record
+from instaaug.report.tables import runs_to_csv, to_csv, to_latex, to_markdown
 from instaaug.runs.reporting import Report, write_report
 from instaaug.safe_files import read_json
 
@@ -24,7 +21,7 @@ SOFTWARE = ("instaaug", "commit", "torch")
 VERSION = re.compile(r"[0-9A-Za-z.+]{1,40}")
 
 
-def read_comparison(out: Path, *, reference: str | None = None) -> Comparison:
+def read_comparison(out: Path, *, reference: str | None = None) -> MethodComparison:
     """Every contender that was ever asked for in a folder, with what is known of its runs.
 
     Arguments:
@@ -55,7 +52,7 @@ def read_comparison(out: Path, *, reference: str | None = None) -> Comparison:
     )
 
 
-def write_tables(out: Path, comparison: Comparison) -> None:
+def write_tables(out: Path, comparison: MethodComparison) -> None:
     """Write ``leaderboard`` as Markdown, CSV and LaTeX, and the single runs as ``runs.csv``."""
     note = environment_note(out)
     tables = {
@@ -77,7 +74,7 @@ def environment_note(out: Path) -> str:
     return f"Not all runs were made by the same software: {'; '.join(words)}." if words else ""
 
 
-def write_page(out: Path, comparison: Comparison) -> Report | None:
+def write_page(out: Path, comparison: MethodComparison) -> Report | None:
     """Write the page about the best contenders, with one seed; None if no run has finished."""
     state = _state(out)
     done = [s for s in _standings(out, state) if s.status == "done"]

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NamedFigure",
-    "comparing_figures",
+    "comparison_figures",
     "leaderboard_rows",
-    "own_figures",
+    "run_figures",
     "scored_runs",
     "settings_key",
 ]
@@ -159,7 +159,7 @@ class NamedFigure:
     drawing: "Figure"
 
 
-def own_figures(record: RunRecord, bands: Bands) -> Iterator[NamedFigure]:
+def run_figures(record: RunRecord, bands: Bands) -> Iterator[NamedFigure]:
     """The charts of a single run.
 
     Arguments:
@@ -193,7 +193,7 @@ def _cost_curves(scores: Mapping[str, Any]) -> dict[str, list[tuple[float, ...]]
     return curves
 
 
-def comparing_figures(records: Sequence[RunRecord]) -> Iterator[NamedFigure]:
+def comparison_figures(records: Sequence[RunRecord]) -> Iterator[NamedFigure]:
     """The charts of several runs, as far as they can be compared."""
     with suppress(ArgumentError):  # they cannot be compared
         drawn = _leaderboard(records)

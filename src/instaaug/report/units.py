@@ -5,7 +5,7 @@ from math import ceil, isclose, log10, pi
 
 from instaaug.spaces import Choices, Parameter
 
-__all__ = ["Unit", "choice_names", "percent", "spoken", "unit_of"]
+__all__ = ["Unit", "choice_names", "humanize", "percent", "unit_of"]
 
 RADIANS = ("angle", "turn")  # what an angle is called, circular or not
 FEW_DEGREES = 20.0  # a range that is wider is written in whole degrees
@@ -102,11 +102,11 @@ def percent(p: float) -> str:
     return f"{100 * p:.1f}%" if p < 0.0995 else f"{100 * p:.0f}%"
 
 
-def spoken(name: str) -> str:
+def humanize(name: str) -> str:
     """A name of code as one says it.
 
     Example:
-        >>> spoken("local_blur.box")
+        >>> humanize("local_blur.box")
         'local blur box'
     """
     return name.replace("_", " ").replace(".", " ")

@@ -6,8 +6,8 @@ from pathlib import Path
 from instaaug.errors import ArgumentError
 from instaaug.methods import NoAugmentation
 from instaaug.methods.mixing import MixingAugmenter
-from instaaug.report.pictures.input_rows import MOST_INPUTS
 from instaaug.report.pictures.inputs import draw_inputs
+from instaaug.report.pictures.rows import MOST_INPUTS
 from instaaug.report.theme import save_figure
 from instaaug.runs.observing import observed_images
 from instaaug.runs.predicted_files import decoded_files, image_paths

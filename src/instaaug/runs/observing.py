@@ -15,7 +15,7 @@ from instaaug.augmentation.observed import Observed, ObservedFactor, observe
 from instaaug.augmentation.views import Views
 from instaaug.data import LabeledImages
 from instaaug.networks.model_interface import as_input_of
-from instaaug.report.page.observations import Observations, joined
+from instaaug.report.page.runs import Observations, join_observations
 from instaaug.runs.subjects import Subject
 from instaaug.shapes import check_finite
 
@@ -54,7 +54,7 @@ def look_at(
         parts.append(_batch(subject, images, rows, (n_views, n_shown), generator))
         if on_progress is not None:
             on_progress(rows.stop, len(images))
-    return joined(parts)
+    return join_observations(parts)
 
 
 def observed_images(

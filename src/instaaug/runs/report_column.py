@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from instaaug.data import LabeledImages
-from instaaug.report.page.observations import Observations
+from instaaug.report.page.runs import Observations
 from instaaug.report.records import RunRecord
 from instaaug.runs.subjects import Subject
 

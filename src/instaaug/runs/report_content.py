@@ -9,15 +9,18 @@ from torch import Tensor
 from instaaug import __version__
 from instaaug.augmentation import InstaAug
 from instaaug.data import LabeledImages
+from instaaug.report.page.build import TINY, best_encoding, data_uris, side_by_side
 from instaaug.report.page.content import Input, PageContent, Run
 from instaaug.report.page.diagnosis import diagnose
-from instaaug.report.page.pictures import TINY, data_uris, fitting_encoding, side_by_side
-from instaaug.report.page.runs import class_entropies, curves_of, factors_of, inputs_of
-from instaaug.report.page.summary import (
+from instaaug.report.page.runs import (
     PARTS,
+    class_entropies,
+    curves_of,
     differing_settings,
+    factors_of,
     facts_of,
     headline_of,
+    inputs_of,
     result_rows,
     score_name,
     without_common_folder,
@@ -74,7 +77,7 @@ def _add_pictures(content: PageContent, columns: Sequence[Column]) -> None:
     rest = len(json.dumps(content)) + SCRIPTS
     pictures = columns[0].seen.pictures
     strips = [side_by_side(column.seen.views) for column in columns]
-    encoding = fitting_encoding([pictures, *strips], max(MOST_BYTES - rest, LEAST_FOR_PICTURES))
+    encoding = best_encoding([pictures, *strips], max(MOST_BYTES - rest, LEAST_FOR_PICTURES))
     for one, uri in zip(content["inputs"], data_uris(pictures, encoding), strict=True):
         one["image"] = uri
     for run, strip in zip(content["runs"], strips, strict=True):

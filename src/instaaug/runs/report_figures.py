@@ -11,9 +11,9 @@ from instaaug.data.labeled import evenly_spaced_indices
 from instaaug.errors import ArgumentError
 from instaaug.report.page.content import Figure as PageFigure
 from instaaug.report.pictures.colors import draw_colors
-from instaaug.report.pictures.crop_comparison import draw_crop_comparison
+from instaaug.report.pictures.crops import draw_crop_comparison
 from instaaug.report.pictures.inputs import draw_inputs
-from instaaug.report.run_figures import NamedFigure, comparing_figures, own_figures
+from instaaug.report.run_figures import NamedFigure, comparison_figures, run_figures
 from instaaug.report.theme import save_figure
 from instaaug.runs.observing import observed_images
 from instaaug.runs.report_column import Column
@@ -39,12 +39,12 @@ FIGURES = (
 def draw_figures(column: Column) -> list[NamedFigure]:
     """Figures of one run."""
     bands = {f.name: f.band for f in column.seen.factors if f.band is not None}
-    return [*own_figures(column.record, bands), *_inputs(column)]
+    return [*run_figures(column.record, bands), *_inputs(column)]
 
 
 def draw_comparisons(columns: Sequence[Column]) -> list[NamedFigure]:
     """Figures of several runs together."""
-    charts = comparing_figures([column.record for column in columns])
+    charts = comparison_figures([column.record for column in columns])
     return [*charts, *_side_by_side(columns)]
 
 

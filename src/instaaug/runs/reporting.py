@@ -10,7 +10,7 @@ from instaaug.errors import ArgumentError
 from instaaug.files import write_text
 from instaaug.report.page.build import page_html
 from instaaug.report.page.content import PageContent
-from instaaug.report.page.summary import short_names
+from instaaug.report.page.runs import short_names
 from instaaug.report.records import read_record
 from instaaug.report.theme import MissingPlottingError
 from instaaug.runs.observing import look_at

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.functional.boxes import box_iou
 from instaaug.parameterizations import CropGrid
-from instaaug.report.pictures.crop_sizes import box_sides
+from instaaug.report.pictures.boxes import box_sides
 from paper.objects.findings import COMPARED, PLACES, Findings, describe_findings, find_objects
 from paper.objects.overlap import MEASURES, overlaps
 

@@ -3,8 +3,8 @@
 import pytest
 
 from instaaug.errors import ArgumentError
-from instaaug.report.compared.chart import draw_comparison
-from instaaug.report.compared.comparison import compare_scores
+from instaaug.report.charts.leaderboard import draw_comparison
+from instaaug.report.comparison import compare_scores
 from tests.support.compared import HOSTILE, ROWS, VIEWED, runs
 from tests.support.drawn import assert_words_are_readable, dots_of, segments_of
 

@@ -5,17 +5,21 @@ from typing import Any
 import pytest
 
 from instaaug.errors import ArgumentError, UnknownNameError
-from instaaug.report.compared.comparison import ComparedMethod, Comparison, compare_scores
-from instaaug.report.compared.method_scores import MethodScores
-from instaaug.report.compared.paired import seed_difference
+from instaaug.report.comparison import (
+    ComparedMethod,
+    MethodComparison,
+    MethodScores,
+    compare_scores,
+    seed_difference,
+)
 from tests.support.compared import ROWS, runs
 
 
-def by_name(comparison: Comparison) -> dict[str, ComparedMethod]:
+def by_name(comparison: MethodComparison) -> dict[str, ComparedMethod]:
     return {method.runs.name: method for method in comparison.methods}
 
 
-def ranks(comparison: Comparison) -> dict[str, int | None]:
+def ranks(comparison: MethodComparison) -> dict[str, int | None]:
     return {method.runs.name: method.rank for method in comparison.methods}
 
 

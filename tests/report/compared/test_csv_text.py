@@ -5,10 +5,8 @@ import io
 
 import pytest
 
-from instaaug.report.compared.comparison import compare_scores
-from instaaug.report.compared.csv_text import runs_to_csv, to_csv
-from instaaug.report.compared.method_scores import MethodScores
-from instaaug.report.compared.words import one_line
+from instaaug.report.comparison import MethodScores, compare_scores, one_line
+from instaaug.report.tables import runs_to_csv, to_csv
 from tests.support.compared import HOSTILE, ROWS, VIEWED
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from instaaug.report.compared.digits import Digits, digits_for, p_in_digits, ratio_in_digits
+from instaaug.report.tables import Digits, choose_digits, format_p_value, format_ratio
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from instaaug.report.compared.digits import Digits, digits_for, p_in_digits, rat
 def test_decimals_follow_the_errors(
     means: list[float], errors: list[float], is_share: bool, written: str
 ) -> None:
-    assert digits_for(means, errors, is_share=is_share).write(means[0]) == written
+    assert choose_digits(means, errors, is_share=is_share).write(means[0]) == written
 
 
 @pytest.mark.parametrize(
@@ -39,10 +39,10 @@ def test_a_sign_stands_before_what_is_not_nought(value: float, written: str) -> 
     [(0.0, "<0.001"), (0.00099, "<0.001"), (0.001, "0.001"), (0.0994, "0.099"), (0.1, "0.10")],
 )
 def test_a_p_value_is_never_nought(p: float, written: str) -> None:
-    assert p_in_digits(p) == written
+    assert format_p_value(p) == written
 
 
 def test_ratios_have_three_digits() -> None:
-    assert [ratio_in_digits(x) for x in (0.5, 9.994, 10, 150.4)] == [
+    assert [format_ratio(x) for x in (0.5, 9.994, 10, 150.4)] == [
         *("0.50×", "9.99×", "10.0×", "150×")
     ]

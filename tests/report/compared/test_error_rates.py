@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from instaaug.report.compared.comparison import compare_scores
-from instaaug.report.compared.method_scores import MethodScores
+from instaaug.report.comparison import MethodScores, compare_scores
 
 N_SIMULATED = 100_000
 SEED_EFFECT = 2.0

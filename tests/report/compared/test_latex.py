@@ -4,10 +4,8 @@ import re
 
 import pytest
 
-from instaaug.report.compared.comparison import Comparison, compare_scores
-from instaaug.report.compared.latex import to_latex
-from instaaug.report.compared.method_scores import MethodScores
-from instaaug.report.compared.words import one_line
+from instaaug.report.comparison import MethodComparison, MethodScores, compare_scores, one_line
+from instaaug.report.tables import to_latex
 from tests.support.compared import HOSTILE, ROWS, VIEWED, runs
 
 NAMED = {
@@ -36,7 +34,7 @@ def read(text: str) -> str:
     return found
 
 
-def rows_of(comparison: Comparison) -> list[list[str]]:
+def rows_of(comparison: MethodComparison) -> list[list[str]]:
     body = to_latex(comparison).split("\\midrule\n")[1].split("    \\bottomrule")[0]
     lines = body.splitlines()
     assert all(line.endswith(r" \\") for line in lines)

@@ -6,11 +6,8 @@ from html import unescape
 import pytest
 from markdown_it import MarkdownIt
 
-from instaaug.report.compared.cells import table_columns, table_rows
-from instaaug.report.compared.comparison import Comparison, compare_scores
-from instaaug.report.compared.markdown import to_markdown
-from instaaug.report.compared.method_scores import MethodScores
-from instaaug.report.compared.words import one_line
+from instaaug.report.comparison import MethodComparison, MethodScores, compare_scores, one_line
+from instaaug.report.tables import table_columns, table_rows, to_markdown
 from tests.support.compared import HOSTILE, ROWS, VIEWED, runs
 
 
@@ -18,7 +15,7 @@ def rendered(text: str) -> str:
     return str(MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(text))
 
 
-def cells(comparison: Comparison) -> list[list[str]]:
+def cells(comparison: MethodComparison) -> list[list[str]]:
     """The text of every cell of the body; tags within a cell are gone."""
     body = rendered(to_markdown(comparison)).split("<tbody>")[1].split("</tbody>")[0]
     rows = re.findall(r"<tr>(.*?)</tr>", body, re.DOTALL)

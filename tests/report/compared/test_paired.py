@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from instaaug.report.compared.paired import SeedDifference, seed_difference
+from instaaug.report.comparison import SeedDifference, seed_difference
 
 
 def test_only_seeds_that_both_have_are_compared() -> None:

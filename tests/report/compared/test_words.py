@@ -2,17 +2,20 @@
 
 import pytest
 
-from instaaug.report.compared.comparison import Comparison, compare_scores
-from instaaug.report.compared.method_scores import MethodScores
-from instaaug.report.compared.notes import notes_on
-from instaaug.report.compared.remarks import labeled_remarks, remark_on
-from instaaug.report.compared.words import one_line, shortened
+from instaaug.report.comparison import (
+    MethodComparison,
+    MethodScores,
+    compare_scores,
+    one_line,
+    shorten_words,
+)
+from instaaug.report.tables import labeled_remarks, method_remark, table_notes
 from tests.support.compared import HOSTILE, ROWS, VIEWED, runs
 
 
 def remark(method: MethodScores, *others: MethodScores, reference: str | None = None) -> str:
     found = compare_scores([method, *others], reference=reference)
-    return next(remark_on(m, found) for m in found.methods if m.runs is method)
+    return next(method_remark(m, found) for m in found.methods if m.runs is method)
 
 
 def with_failures(failures: dict[int, str], n_expected: int = 4) -> MethodScores:
@@ -67,8 +70,8 @@ def test_remarks_have_labels_and_may_tell_of_missing_seeds() -> None:
     assert labeled_remarks(found, most=15)[0] == "mixup: seed 1…"
 
 
-def notes(comparison: Comparison) -> str:
-    return " ".join(notes_on(comparison))
+def notes(comparison: MethodComparison) -> str:
+    return " ".join(table_notes(comparison))
 
 
 def test_notes_warn_of_a_reference_that_was_chosen_by_the_scores() -> None:
@@ -102,7 +105,7 @@ def test_views_are_explained_where_there_are_several() -> None:
     found = compare_scores(VIEWED)
     assert "1 is the image as it is" in notes(found)
     assert "One view is" in notes(found)
-    brief = " ".join(notes_on(found, with_one_view=False))
+    brief = " ".join(table_notes(found, with_one_view=False))
     assert "1 is the image as it is" in brief
     assert "One view is" not in brief
     assert "view" not in notes(compare_scores(ROWS))
@@ -122,7 +125,7 @@ def test_notes_tell_of_what_is_there_alone() -> None:
     assert "Only methods that have finished all their seeds have a rank." in everything
     rows = [runs("a", 1.5, n_expected=1), runs("b", 2.5, n_expected=1)]
     single = compare_scores(rows, measure="RMSE", is_share=False, higher_is_better=False)
-    assert notes_on(single) == [
+    assert table_notes(single) == [
         "RMSE is with one seed (lower is better).",
         "The reference, a, has the best mean among baselines with all seeds.",
     ]
@@ -145,7 +148,7 @@ def test_words_become_one_line_that_can_be_seen(words: str) -> None:
 @pytest.mark.parametrize("most", [3, 8, 13, 40])
 def test_shortened_words_are_no_longer_than_wanted(most: int) -> None:
     for words in ("a loss of NaN, at step 3", "unbreakableunbreakableunbreakableunbreakable"):
-        short = shortened(words, most)
+        short = shorten_words(words, most)
         assert len(short) <= most
         assert (short == words) == (len(words) <= most)
         assert words.startswith(short.removesuffix("…"))

@@ -8,11 +8,11 @@ import pytest
 import torch
 from PIL import Image
 
-from instaaug.report.page.pictures import (
+from instaaug.report.page.build import (
     ENCODINGS,
     Encoding,
+    best_encoding,
     data_uris,
-    fitting_encoding,
     side_by_side,
 )
 
@@ -55,7 +55,7 @@ def test_a_scale_makes_them_smaller() -> None:
 @pytest.mark.parametrize("most", [1e6, 4e4, 2e4])
 def test_all_of_them_keep_to_the_size(most: float) -> None:
     strips = side_by_side(PICTURES.unflatten(0, (3, 10)))
-    encoding = fitting_encoding([PICTURES, strips], most)
+    encoding = best_encoding([PICTURES, strips], most)
     total = sum(len(uri) for group in (PICTURES, strips) for uri in data_uris(group, encoding))
     assert total <= 1.1 * most  # by a sample of them
     better = [e for e in ENCODINGS if ENCODINGS.index(e) < ENCODINGS.index(encoding)]
@@ -65,8 +65,8 @@ def test_all_of_them_keep_to_the_size(most: float) -> None:
 
 
 def test_the_least_is_the_least() -> None:
-    assert fitting_encoding([PICTURES], 1.0) == ENCODINGS[-1]
-    assert fitting_encoding([PICTURES[:0]], 1.0) == ENCODINGS[0]
+    assert best_encoding([PICTURES], 1.0) == ENCODINGS[-1]
+    assert best_encoding([PICTURES[:0]], 1.0) == ENCODINGS[0]
 
 
 def test_views_stand_side_by_side_in_their_order() -> None:

@@ -8,8 +8,14 @@ import torch
 
 from instaaug.augmentation.observed import ObservedFactor
 from instaaug.report.page.content import WHOLE
-from instaaug.report.page.observations import Observations, joined
-from instaaug.report.page.runs import class_entropies, curves_of, factors_of, inputs_of
+from instaaug.report.page.runs import (
+    Observations,
+    class_entropies,
+    curves_of,
+    factors_of,
+    inputs_of,
+    join_observations,
+)
 from instaaug.spaces import Boxes, Choices, Interval, Parameter
 
 N, VIEWS, CLASSES = 3, 2, 9
@@ -91,7 +97,7 @@ def test_outlines_are_told_corner_by_corner() -> None:
     assert told["outlines"][1] == pytest.approx([(4 * 8 + k) / 100 for k in range(8)])
     halves = [replace(seen(n, first), outlines=corners[:, first : first + n])
               for n, first in ((2, 0), (1, 2))]  # fmt: skip
-    assert torch.equal(torch.as_tensor(joined(halves).outlines), corners)
+    assert torch.equal(torch.as_tensor(join_observations(halves).outlines), corners)
 
 
 def test_a_regression_shows_its_outputs() -> None:
@@ -129,7 +135,7 @@ def test_entropy_by_class_is_a_mean_over_its_inputs() -> None:
 
 
 def test_batches_are_joined_in_their_order() -> None:
-    parts = joined([seen(2), seen(1, first=2)])
+    parts = join_observations([seen(2), seen(1, first=2)])
     whole = seen()
     for name in ("loss", "plain", "merged", "pictures", "views", "disagreement"):
         assert torch.equal(getattr(parts, name), getattr(whole, name))

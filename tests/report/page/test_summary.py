@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from instaaug.report.page.summary import (
+from instaaug.report.page.runs import (
     differing_settings,
     facts_of,
     headline_of,

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
-from instaaug.report.pictures.choice_bars import draw_choices
+from instaaug.report.pictures.ranges import draw_choices
 from instaaug.report.pictures.sheet import sheet
 from instaaug.report.theme import BLUE, MUTED
 from tests.support.drawn import assert_words_are_readable

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.patches import Wedge
 
-from instaaug.report.pictures.color_panels import (
+from instaaug.report.pictures.colors import (
     MeanColor,
     draw_hue_dial,
     draw_saturation_value,

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from instaaug.parameterizations import CropGrid
-from instaaug.report.pictures.crop_centers import center_density, draw_centers, sampled_density
+from instaaug.report.pictures.boxes import center_density, draw_centers, sampled_density
 from instaaug.report.pictures.sheet import sheet
 from tests.support.observations import photos
 

@@ -10,8 +10,8 @@ from matplotlib.patches import StepPatch
 from instaaug import transforms as T
 from instaaug.augmentation.observed import Observed
 from instaaug.errors import ArgumentError
-from instaaug.report.pictures.crop_comparison import draw_crop_comparison
-from instaaug.report.pictures.crop_panels import ProbabilityInk
+from instaaug.report.pictures.boxes import ProbabilityInk
+from instaaug.report.pictures.crops import draw_crop_comparison
 from tests.support.drawn import assert_words_are_readable
 from tests.support.observations import looked_at, photos, without_learning
 

@@ -6,7 +6,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from instaaug.report.pictures.crop_panels import (
+from instaaug.report.pictures.boxes import (
     ProbabilityInk,
     draw_boxes,
     draw_drawn_boxes,

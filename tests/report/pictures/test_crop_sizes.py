@@ -4,7 +4,7 @@ import pytest
 import torch
 from matplotlib.patches import StepPatch
 
-from instaaug.report.pictures.crop_sizes import draw_sizes, shares_above
+from instaaug.report.pictures.boxes import draw_sizes, shares_above
 from instaaug.report.pictures.sheet import sheet
 from tests.support.drawn import assert_words_are_readable
 

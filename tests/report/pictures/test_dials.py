@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.patches import Wedge
 
-from instaaug.report.pictures.dials import PALE, Span, draw_dial
+from instaaug.report.pictures.ranges import PALE, Span, draw_dial
 from instaaug.report.pictures.sheet import sheet
 from instaaug.report.theme import BLUE
 from instaaug.spaces import Parameter

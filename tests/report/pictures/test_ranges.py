@@ -8,8 +8,7 @@ import torch
 
 from instaaug import transforms as T
 from instaaug.errors import ArgumentError
-from instaaug.report.pictures.ranges import draw_ranges
-from instaaug.report.pictures.segments import START, STOP
+from instaaug.report.pictures.ranges import START, STOP, draw_ranges
 from instaaug.report.theme import BLUE
 from tests.support.drawn import assert_words_are_readable
 from tests.support.observations import looked_at, photos

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from instaaug.report.pictures.sample_columns import mosaic, sample_column
+from instaaug.report.pictures.rows import mosaic, sample_column
 from instaaug.report.pictures.sheet import sheet
 
 

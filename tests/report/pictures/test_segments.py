@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
-from instaaug.report.pictures.segments import START, STOP, Segment, draw_segments
+from instaaug.report.pictures.ranges import START, STOP, Segment, draw_segments
 from instaaug.report.pictures.sheet import sheet
 from instaaug.report.theme import BLUE, INK
 from instaaug.spaces import Parameter

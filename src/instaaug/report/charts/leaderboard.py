@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.report.charts.axes import GRAY, quiet
+from instaaug.report.comparison import ComparedMethod, MethodComparison, MethodScores, one_line
 from instaaug.report.theme import BLUE, INK, MUTED, figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["LeaderboardRow", "draw_leaderboard"]
+__all__ = ["LeaderboardRow", "draw_comparison", "draw_leaderboard"]
 
 WIDTH, ROW, LINE, ENDS = 7.4, 0.31, 0.15, 1.0  # inches
 COST_SHARE = 0.22  # width of the column of costs, of that of the scores
@@ -152,14 +153,14 @@ def _dress(
 
 def _write_numbers(axes: "Axes", order: Sequence[LeaderboardRow], places: Sequence[float]) -> None:
     """The scores at the right, and the p-values beside them."""
-    scores = _alike([float(row.score) for row in order])
+    scores = _format_alike([float(row.score) for row in order])
     width = max(map(len, scores))
     for i, (row, y) in enumerate(zip(order, places, strict=True)):
         words = scores[i].rjust(width, "\N{FIGURE SPACE}")
         look = {"color": INK} if i else {"color": BLUE, "fontweight": "bold"}
         _write(axes, 1.0, y, words, offset=8.0, **look)
         if row.p_value is not None:
-            _write(axes, 1.0, y, _p_in_words(float(row.p_value)), offset=20 + DIGIT * width)
+            _write(axes, 1.0, y, _describe_p(float(row.p_value)), offset=20 + DIGIT * width)
 
 
 def _write(axes: "Axes", x: float, y: float, words: str, *, offset: float, **look: Any) -> None:
@@ -175,7 +176,7 @@ def _write(axes: "Axes", x: float, y: float, words: str, *, offset: float, **loo
     )
 
 
-def _alike(values: Sequence[float]) -> list[str]:
+def _format_alike(values: Sequence[float]) -> list[str]:
     """Numbers with the same decimals, as many as it takes to show three digits of the largest."""
     largest = max(map(abs, values)) or 1.0
     if not _is_plain(largest):
@@ -189,7 +190,7 @@ def _is_plain(largest: float) -> bool:
     return 1e-3 <= largest < 1e5
 
 
-def _p_in_words(p: float) -> str:
+def _describe_p(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
@@ -224,3 +225,48 @@ def _draw_costs(
         _write(axes, cost / (1.8 * most), y, words, offset=4.0, fontsize=8.5, color=INK)
     axes.spines[:].set_visible(False)
     _head(axes, 0.9 * most, "cost of a step")
+
+
+def draw_comparison(comparison: MethodComparison) -> "Figure":
+    """Draw the methods that have a score: mean, standard error, Holm's p-value and cost.
+
+    Raises:
+        ArgumentError: If none has a score.
+
+    Example:
+        >>> from instaaug.report.comparison import compare_scores
+        >>> from instaaug.report.comparison import MethodScores
+        >>> runs = MethodScores("none", {0: 0.5, 1: 0.6}, n_expected=2)
+        >>> draw_comparison(compare_scores([runs])).axes[0].get_xlabel()
+        'accuracy (%), with standard error'
+    """
+    scale = 100.0 if comparison.is_share else 1.0
+    names = {method.runs.name: _comparison_name(method.runs) for method in comparison.methods}
+    rows = [
+        _comparison_row(method, names[method.runs.name], scale)
+        for method in comparison.methods
+        if method.runs.mean is not None
+    ]
+    if not rows:
+        raise ArgumentError("`comparison` must have a score to draw: got none. Wait for a run.")
+    reference = comparison.reference_runs
+    has_test = comparison.n_tested > 0
+    return draw_leaderboard(
+        rows,
+        measure=one_line(comparison.measure) + (" (%)" if comparison.is_share else ""),
+        interval="standard error" + ("; p of the difference, by Holm" * has_test),
+        baseline=names[reference.name] if reference and reference.scores else None,
+        lower_is_better=not comparison.higher_is_better,
+    )
+
+
+def _comparison_name(runs: MethodScores) -> str:
+    parts = [f"{runs.n_views} views"] if runs.has_views else []
+    parts += [] if runs.is_complete else [f"{len(runs.scores)} of {runs.n_expected} seeds"]
+    return runs.label + (f" ({', '.join(parts)})" if parts else "")
+
+
+def _comparison_row(method: ComparedMethod, name: str, scale: float) -> LeaderboardRow:
+    mean, error = scale * (method.runs.mean or 0.0), scale * (method.runs.error or 0.0)
+    cost = method.runs.step_cost
+    return LeaderboardRow(name, mean, mean - error, mean + error, method.holm, cost)

@@ -38,12 +38,12 @@ SHARES = {
 ERRORS = {"validation/rmse": "root mean squared", "validation/mae": "mean absolute"}
 
 Number = float | int
-Row = Mapping[str, Number]
+EpochRow = Mapping[str, Number]
 Band = tuple[Number, Number]
 
 
 def draw_training_curves(
-    history: Sequence[Row], *, bands: Mapping[str, Band] | None = None
+    history: Sequence[EpochRow], *, bands: Mapping[str, Band] | None = None
 ) -> "Figure":
     """Draw the numbers of every epoch in panels over one axis.
 
@@ -121,7 +121,7 @@ def _checked_band(name: str, band: Band) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _columns(history: Sequence[Row]) -> dict[str, list[float]]:
+def _columns(history: Sequence[EpochRow]) -> dict[str, list[float]]:
     """Every column that has a finite value, with NaN for the others; val/ means validation/."""
     nothing = float("nan")
     columns: dict[str, list[float]] = {}
@@ -133,7 +133,7 @@ def _columns(history: Sequence[Row]) -> dict[str, list[float]]:
     return columns
 
 
-def _epochs(history: Sequence[Row]) -> list[float]:
+def _epochs(history: Sequence[EpochRow]) -> list[float]:
     """Counted from 1, as people do; the number of the row where there is no epoch."""
     return [float(row.get("epoch", i)) + 1 for i, row in enumerate(history)]
 

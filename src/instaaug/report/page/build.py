@@ -1,23 +1,104 @@
-"""One HTML file that holds all it needs: data, drawing and looks."""
+"""One HTML file that holds all it needs: data, pictures, drawing and looks."""
 
 import json
 import math
 from base64 import b64encode
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from io import BytesIO
 from string import Template
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import UInt8
+from torch import Tensor
 
 from instaaug.errors import ArgumentError
 from instaaug.report.page.content import PageContent
 
-__all__ = ["page_html"]
+__all__ = ["TINY", "Encoding", "best_encoding", "data_uris", "page_html", "side_by_side"]
+
+N_TRIED = 12
+BASE64 = 4 / 3  # characters per byte
+
+TINY = 48  # pixels: pictures so low lose nothing, and take little room all the same
+
+Pictures = UInt8[Tensor, "_ _ _ _"]
+"""N pictures of h × w pixels, ``(N, h, w, C)``."""
 
 ASSETS: Traversable = files("instaaug.report.page")
 # Within JSON these can only stand in strings, where the escape means the same. Without them the
 # text can neither end the element that holds it nor open another.
 ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
+
+
+class Encoding(NamedTuple):
+    """How pictures are written.
+
+    Arguments:
+        scale: Of their sides, at most 1.
+        quality: Of WebP, in percent.
+    """
+
+    scale: float = 1.0
+    quality: int = 82
+
+
+ENCODINGS = tuple(
+    Encoding(scale, quality)
+    for scale, quality in (
+        (1.0, 88), (1.0, 80), (1.0, 70), (0.8, 75), (0.8, 65), (0.65, 70), (0.5, 70), (0.5, 50),
+        (0.35, 50), (0.25, 40), (0.18, 35), (0.12, 30),
+    )
+)  # fmt: skip
+
+
+def best_encoding(groups: Sequence[Pictures], most_bytes: float) -> Encoding:
+    """The best encoding with which all pictures take no more than so many characters.
+
+    A dozen of each group are tried.
+    """
+    for encoding in ENCODINGS:
+        if sum(_expected_size(group, encoding) for group in groups) <= most_bytes:
+            return encoding
+    return ENCODINGS[-1]
+
+
+def _expected_size(pictures: Pictures, encoding: Encoding) -> float:
+    if not pictures.numel():
+        return 0.0
+    chosen = np.linspace(0, len(pictures) - 1, min(N_TRIED, len(pictures))).astype(int)
+    sizes = [len(_webp(pictures[int(i)], encoding)) for i in chosen]
+    return BASE64 * float(np.mean(sizes)) * len(pictures)
+
+
+def data_uris(pictures: Pictures, encoding: Encoding) -> Iterator[str]:
+    """Each picture as an address that holds it."""
+    for picture in pictures:
+        text = b64encode(_webp(picture, encoding)).decode("ascii")
+        yield f"data:image/webp;base64,{text}"
+
+
+def side_by_side(views: UInt8[Tensor, "m n h w c"]) -> UInt8[Tensor, "n h mw c"]:
+    """The m views of each input as one wide picture."""
+    return views.permute(1, 2, 0, 3, 4).flatten(2, 3)
+
+
+def _webp(picture: UInt8[Tensor, "h w c"], encoding: Encoding) -> bytes:
+    from PIL import Image
+
+    image = Image.fromarray(
+        picture.numpy().squeeze(-1) if picture.shape[-1] == 1 else picture.numpy()
+    )
+    is_tiny = encoding.scale == 1 and image.height <= TINY
+    if encoding.scale < 1:
+        size = tuple(max(1, round(side * encoding.scale)) for side in image.size)
+        image = image.resize((size[0], size[1]), Image.Resampling.LANCZOS)
+    file = BytesIO()
+    image.save(file, format="webp", quality=encoding.quality, method=4, lossless=is_tiny)
+    return file.getvalue()
 
 
 def page_html(content: PageContent) -> str:
@@ -49,7 +130,7 @@ def page_html(content: PageContent) -> str:
         >>> page.count("</script>"), "http://" in page.replace("http://www.w3.org/2000/svg", "")
         (2, False)
     """
-    _check(content)
+    _check_content(content)
     style = _asset_text("style", ".css")
     script = f'(() => {{\n"use strict";\n{_asset_text("script", ".js")}start();\n}})();'
     policy = (
@@ -63,7 +144,7 @@ def page_html(content: PageContent) -> str:
     )
 
 
-def _check(content: PageContent) -> None:
+def _check_content(content: PageContent) -> None:
     n = len(content["inputs"])
     images = [one["image"] for one in content["inputs"]]
     images += [figure["image"] for figure in content.get("figures", [])]
@@ -99,22 +180,22 @@ def _hash(text: str) -> str:
 
 def _strict_json(content: PageContent) -> str:
     try:
-        text = _dumped(content)
+        text = _dump(content)
     except ValueError:  # rare, and to look for it in millions of numbers takes time
-        text = _dumped(_finite(content))
+        text = _dump(_without_infinities(content))
     return text.translate(ESCAPES)
 
 
-def _dumped(content: Any) -> str:
+def _dump(content: Any) -> str:
     return json.dumps(content, allow_nan=False, separators=(",", ":"))
 
 
-def _finite(value: Any) -> Any:
+def _without_infinities(value: Any) -> Any:
     """The same with None for what JSON has no word for."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _finite(inner) for key, inner in value.items()}
+        return {key: _without_infinities(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
+        return [_without_infinities(inner) for inner in value]
     return value

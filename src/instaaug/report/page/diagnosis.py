@@ -10,7 +10,7 @@ import torch
 from instaaug.augmentation.observed import ObservedFactor
 from instaaug.functional.probability import mutual_information
 from instaaug.report.page.content import Warning as PageWarning
-from instaaug.report.units import spoken, unit_of
+from instaaug.report.units import humanize, unit_of
 from instaaug.spaces import Interval
 
 __all__ = ["diagnose"]
@@ -80,7 +80,7 @@ def _entropy(factor: ObservedFactor, history: History) -> Iterator[PageWarning]:
 
 def _collapse(factor: ObservedFactor, mean: float, band: Band) -> PageWarning:
     words = f"The mean entropy is {mean:.2f} nats: {_extent(factor, mean)}."
-    title = f"{spoken(factor.name)}: collapsed"
+    title = f"{humanize(factor.name)}: collapsed"
     if mean >= band[0] - SLACK:
         return {
             "title": title,
@@ -102,7 +102,7 @@ def _collapse(factor: ObservedFactor, mean: float, band: Band) -> PageWarning:
 def _saturation(factor: ObservedFactor, mean: float, band: Band) -> PageWarning:
     meant = mean <= band[1] + SLACK
     return {
-        "title": f"{spoken(factor.name)}: saturated",
+        "title": f"{humanize(factor.name)}: saturated",
         "words": f"The mean entropy is {mean:.2f} of {factor.max_entropy:.2f} nats: nearly "
         "everything is allowed for every input. "
         + ("The band allows that." if meant else f"The band is {_nats(band)}."),
@@ -115,7 +115,7 @@ def _saturation(factor: ObservedFactor, mean: float, band: Band) -> PageWarning:
 def _missed_band(factor: ObservedFactor, epochs: Sequence[float], band: Band) -> PageWarning:
     above = epochs[-1] > band[1]
     return {
-        "title": f"{spoken(factor.name)}: the band was never reached",
+        "title": f"{humanize(factor.name)}: the band was never reached",
         "words": f"In none of {len(epochs)} epochs was the entropy in {_nats(band)}; it ended "
         f"{'above' if above else 'below'} it, at {epochs[-1]:.2f}.",
         "advice": "Train longer, raise --phi-learning-rate, or begin with a "
@@ -170,7 +170,7 @@ def _heed(factor: ObservedFactor, *, is_fit: bool) -> Iterator[PageWarning]:
     else:
         return
     yield {
-        "title": f"{spoken(factor.name)}: φ ignores its input",
+        "title": f"{humanize(factor.name)}: φ ignores its input",
         "words": f"All inputs get nearly the same distribution: {seen}.",
         "advice": (FIT_ADVICE if is_fit else TRAIN_ADVICE)
         + " If inputs do not differ in what is safe for them, one distribution for all is right.",
@@ -193,7 +193,7 @@ def _like_ranges(factor: ObservedFactor, space: Interval) -> str:
             return ""
         unit = replace(unit_of(parameter), signed=False)
         told.append(
-            f"the ends of {spoken(parameter.name)} differ by {unit.write(float(spread[i]))}, its "
+            f"the ends of {humanize(parameter.name)} differ by {unit.write(float(spread[i]))}, its "
             f"width is {unit.write(float(width[i]))}"
         )
     return "; ".join(told)

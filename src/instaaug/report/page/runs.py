@@ -1,10 +1,13 @@
-"""What a run found, as plain data for the page."""
+"""What a run found and how good it is, as plain data for the page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from instaaug.augmentation.observed import ObservedFactor
@@ -14,23 +17,141 @@ from instaaug.report.page.content import (
     Curves,
     Factor,
     ParameterRange,
+    ResultRow,
     RunInput,
 )
-from instaaug.report.page.observations import Observations
-from instaaug.report.units import choice_names, spoken, unit_of
+from instaaug.report.records import Part, RunRecord, Score, accuracy_of
+from instaaug.report.units import choice_names, humanize, unit_of
 from instaaug.spaces import Choices, Interval, Parameter
 
-__all__ = ["class_entropies", "curves_of", "factors_of", "inputs_of"]
+__all__ = [
+    "PARTS",
+    "Observations",
+    "class_entropies",
+    "curves_of",
+    "differing_settings",
+    "factors_of",
+    "facts_of",
+    "headline_of",
+    "inputs_of",
+    "join_observations",
+    "result_rows",
+    "score_name",
+    "short_names",
+    "without_common_folder",
+]
 
 N_CLASSES = 6  # whose probabilities are shown
 DIGITS = 6  # of entropies and losses
-PLACES = 3  # of coordinates
+DECIMALS = 3  # of coordinates
 LOSSES = {"training": "train/loss", "validation": "validation/nll"}
 SCORES = {
     "validation top-1": "validation/top1",
     "validation MAE": "validation/mae",
     "validation RMSE": "validation/rmse",
 }
+
+TRAINED = {
+    "data.source": "data", "task": "task", "model.name": "model", "model.width": "width",
+    "method.name": "method", "transforms": "transforms", "phi.conditioning": "φ depends on",
+    "trainer.max_epochs": "epochs", "data.batch_size": "batch size", "seed": "seed",
+}  # fmt: skip
+FITTED = {
+    "model.name": "model", "data.source": "data", "crop.grid": "crops", "transforms": "transforms",
+    "views.counts": "views", "phi.objective": "objective", "phi.features": "φ reads",
+    "phi.steps": "steps", "seed": "seed",
+}  # fmt: skip
+IDLE = {"none": ("transforms", "phi.conditioning"), "random": ("phi.conditioning",)}
+OF_MACHINE = (
+    "data.root", "data.cache_dir", "threads", "trainer.threads", "trainer.compile",
+    "trainer.log_every_n_steps", "trainer.checkpoint_minutes",
+)  # fmt: skip
+COUNTS = {
+    "n_train": "training images",
+    "n_fit": "images of the fit",
+    "n_test": "test images",
+}
+MEASURES = {
+    "top1": "top-1 accuracy",
+    "rmse": "root mean squared error",
+    "mae": "mean absolute error",
+}
+METHODS = {"instaaug": "InstaAug", "random": "Random augmentation", "none": "No augmentation"}
+NARROW = "\u202f"  # the space before a percent sign, as the page writes it
+PARTS: tuple[Part, ...] = ("plain", "augmented")
+
+
+@dataclass(frozen=True)
+class Observations:
+    """N inputs, what was found for each, and what the model says of n views of it.
+
+    Arguments:
+        pictures: The inputs, small enough for a page, ``(N, h, w, C)``.
+        views: The first views of each, as the model sees them, likewise, ``(m, N, h, w, C)``.
+        factors: θ, part by part: distributions and all n draws.
+        plain: Probabilities of the classes, or outputs, for the inputs as they are.
+        merged: The same from the first 1, ..., n views, ``(n, N, C)``.
+        loss: Of the inputs as they are.
+        loss_merged: From all views.
+        disagreement: Share of views that vote for another class than all of them together; in a
+            regression the standard deviation of their outputs.
+        keeps_original: Whether the first view is the input as it is.
+        outlines: The corners of what each view shows, where that is no upright box, ``(n, N, 4,
+            2)``.
+    """
+
+    pictures: UInt8[Tensor, "inputs h w c"]
+    views: UInt8[Tensor, "m inputs hv wv c"]
+    factors: tuple[ObservedFactor, ...]
+    plain: Float[Tensor, "inputs classes"]
+    merged: Float[Tensor, "n inputs classes"]
+    loss: Float[Tensor, " inputs"]
+    loss_merged: Float[Tensor, " inputs"]
+    disagreement: Float[Tensor, " inputs"]
+    keeps_original: bool = False
+    outlines: Float[Tensor, "n inputs 4 2"] | None = None
+
+
+def join_observations(parts: Sequence[Observations]) -> Observations:
+    """Observations of several batches as one."""
+    first = parts[0]
+    return Observations(
+        pictures=torch.cat([part.pictures for part in parts]),
+        views=torch.cat([part.views for part in parts], dim=1),
+        factors=tuple(
+            _join_factors([part.factors[i] for part in parts]) for i in range(len(first.factors))
+        ),
+        plain=torch.cat([part.plain for part in parts]),
+        merged=torch.cat([part.merged for part in parts], dim=1),
+        loss=torch.cat([part.loss for part in parts]),
+        loss_merged=torch.cat([part.loss_merged for part in parts]),
+        disagreement=torch.cat([part.disagreement for part in parts]),
+        keeps_original=first.keeps_original,
+        outlines=None
+        if first.outlines is None
+        else torch.cat([part.outlines for part in parts if part.outlines is not None], dim=1),
+    )
+
+
+def _join_factors(parts: Sequence[ObservedFactor]) -> ObservedFactor:
+    first = parts[0]
+
+    def rows(name: str) -> Tensor | None:
+        values = [getattr(part, name) for part in parts]
+        return None if values[0] is None else torch.cat(values)
+
+    return ObservedFactor(
+        name=first.name,
+        space=first.space,
+        theta=torch.cat([part.theta for part in parts], dim=1),
+        entropy=rows("entropy"),
+        max_entropy=first.max_entropy,
+        band=first.band,
+        table=first.table,
+        probs=rows("probs"),
+        low=rows("low"),
+        high=rows("high"),
+    )
 
 
 def factors_of(seen: Observations) -> list[Factor]:
@@ -43,25 +164,25 @@ def _factor(factor: ObservedFactor) -> Factor:
     ranges = space.parameters if isinstance(space, Interval) else ()
     table = [] if factor.table is None else factor.table.tolist()
     return {
-        "name": spoken(factor.name),
+        "name": humanize(factor.name),
         "kind": "ranges" if ranges else "choices" if isinstance(space, Choices) else "boxes",
         "max_entropy": _number(factor.max_entropy) or 0.0,
         "band": None if factor.band is None else [round(end, DIGITS) for end in factor.band],
-        "boxes": [] if isinstance(space, Choices) else [_rounded(row) for row in table],
+        "boxes": [] if isinstance(space, Choices) else [_round_all(row) for row in table],
         "choices": choice_names(space) if isinstance(space, Choices) else [],
-        "parameters": [_parameter(parameter) for parameter in ranges],
+        "parameters": [_parameter_range(parameter) for parameter in ranges],
     }
 
 
-def _parameter(parameter: Parameter) -> ParameterRange:
+def _parameter_range(parameter: Parameter) -> ParameterRange:
     unit = unit_of(parameter)
     scale = unit.scale
     return {
         "name": parameter.name,
-        "low": round(parameter.low * scale, PLACES),
-        "high": round(parameter.high * scale, PLACES),
-        "identity": round(parameter.identity * scale, PLACES),
-        "period": None if parameter.period is None else round(parameter.period * scale, PLACES),
+        "low": round(parameter.low * scale, DECIMALS),
+        "high": round(parameter.high * scale, DECIMALS),
+        "identity": round(parameter.identity * scale, DECIMALS),
+        "period": None if parameter.period is None else round(parameter.period * scale, DECIMALS),
         "unit": unit.sign,
     }
 
@@ -85,16 +206,16 @@ def _input(seen: Observations, i: int, *, is_class: bool) -> RunInput:
         "loss": _number(float(seen.loss[i])),
         "loss_merged": _number(float(seen.loss_merged[i])) if has_views else None,
         "disagreement": _number(float(seen.disagreement[i])) if has_views else None,
-        "probs": [[] if f.probs is None else _parts(f.probs[i]) for f in seen.factors],
+        "probs": [[] if f.probs is None else _in_parts(f.probs[i]) for f in seen.factors],
         "ranges": [_ranges(factor, i) for factor in seen.factors],
         "theta": [[_theta(f, view, i) for f in seen.factors] for view in range(len(merged))],
         "strip": "",
         "classes": shown,
-        "merged": [_shown(row, shown) for row in merged],
-        "plain": _shown(plain, shown),
+        "merged": [_shown_values(row, shown) for row in merged],
+        "plain": _shown_values(plain, shown),
     }
     if seen.outlines is not None:
-        found["outlines"] = [_rounded(o.flatten().tolist()) for o in seen.outlines[:, i]]
+        found["outlines"] = [_round_all(o.flatten().tolist()) for o in seen.outlines[:, i]]
     return found
 
 
@@ -106,13 +227,13 @@ def _likeliest(merged: Tensor, plain: Tensor) -> list[int]:
     return sorted(chosen, key=lambda c: -float(last[c]))
 
 
-def _shown(row: Tensor, classes: Sequence[int]) -> list[Any]:
+def _shown_values(row: Tensor, classes: Sequence[int]) -> list[Any]:
     if classes:
-        return _parts(row[list(classes)])
-    return _rounded(row.tolist(), DIGITS)
+        return _in_parts(row[list(classes)])
+    return _round_all(row.tolist(), DIGITS)
 
 
-def _parts(probs: Tensor) -> list[int]:
+def _in_parts(probs: Tensor) -> list[int]:
     """Probabilities as whole parts."""
     return [int(p) for p in (probs * WHOLE).round()]
 
@@ -123,18 +244,18 @@ def _ranges(factor: ObservedFactor, i: int) -> list[list[float]]:
     ends = zip(
         factor.space.parameters, factor.low[i].tolist(), factor.high[i].tolist(), strict=True
     )
-    return [_rounded([low * unit_of(p).scale, high * unit_of(p).scale]) for p, low, high in ends]
+    return [_round_all([low * unit_of(p).scale, high * unit_of(p).scale]) for p, low, high in ends]
 
 
 def _theta(factor: ObservedFactor, view: int, i: int) -> list[float]:
     theta = factor.theta[view, i]
     if isinstance(factor.space, Interval):
         values = zip(factor.space.parameters, theta.tolist(), strict=True)
-        return _rounded([value * unit_of(p).scale for p, value in values])
+        return _round_all([value * unit_of(p).scale for p, value in values])
     if isinstance(factor.space, Choices):
         rows = torch.tensor(factor.space.rows)
         return [float((rows - theta).abs().sum(dim=1).argmin())]
-    return _rounded(theta.tolist())
+    return _round_all(theta.tolist())
 
 
 def class_entropies(
@@ -164,7 +285,7 @@ def curves_of(history: Sequence[Mapping[str, Any]]) -> Curves:
     curve = {name: [_number(row.get(name)) for row in history] for name in names}
 
     def group(start: str) -> dict[str, list[float | int | None]]:
-        found = {spoken(n.removeprefix(start)): curve[n] for n in names if n.startswith(start)}
+        found = {humanize(n.removeprefix(start)): curve[n] for n in names if n.startswith(start)}
         return {
             name: values for name, values in found.items() if any(v is not None for v in values)
         }
@@ -189,5 +310,166 @@ def _number(value: object) -> float | None:
     return round(float(value), DIGITS)
 
 
-def _rounded(values: Sequence[float], places: int = PLACES) -> list[float]:
+def _round_all(values: Sequence[float], places: int = DECIMALS) -> list[float]:
     return [round(value, places) if isfinite(value) else 0.0 for value in values]
+
+
+def facts_of(record: RunRecord, also: Sequence[str] = ()) -> list[list[str]]:
+    """Names and values of what one wants to know of a run.
+
+    Arguments:
+        record: The run.
+        also: Further settings to tell.
+    """
+    settings = FITTED if record.kind == "tta" else TRAINED
+    idle = IDLE.get(str(record.config.get("method.name")), ())
+    named = [(title, record.config.get(n)) for n, title in settings.items() if n not in idle]
+    named += [(n.replace("_", " "), record.config.get(n)) for n in also if n not in settings]
+    named += [(title, record.results.get(name)) for name, title in COUNTS.items()]
+    return [[title, _describe_value(value)] for title, value in named if value is not None]
+
+
+def differing_settings(records: Sequence[RunRecord]) -> list[str]:
+    """Settings that runs of one kind have in common but do not agree in.
+
+    Example:
+        >>> runs = [RunRecord(Path(), "train", {"seed": 3, "phi.width": w}) for w in (0, 1)]
+        >>> differing_settings(runs)
+        ['phi.width']
+    """
+    first = records[0].config
+    shared = [name for name in first if all(name in record.config for record in records)]
+    return [
+        n for n in shared if any(r.config[n] != first[n] for r in records) and n not in OF_MACHINE
+    ]
+
+
+def _describe_value(value: Any) -> str:
+    if isinstance(value, str) and Path(value).is_absolute():  # others need not know one's folders
+        return Path(value).name
+    if isinstance(value, list):
+        if value and all(isinstance(level, list) and len(level) == 2 for level in value):
+            return ", ".join(f"{n}×{n} of {side:g}" for side, n in value)
+        return ", ".join(map(_describe_value, value))
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+def score_name(record: RunRecord) -> str:
+    """What the scores of a run are."""
+    found = accuracy_of(record)
+    return MEASURES["top1" if found is None else found.measure]
+
+
+def headline_of(record: RunRecord, rows: Sequence[ResultRow]) -> str:
+    """The result in a sentence."""
+    data = Path(str(record.config.get("data.source", "its data"))).name
+    method = str(record.config.get("method.name", "a run"))
+    what = "Learned views" if record.kind == "tta" else METHODS.get(method, method)
+    main = next((row for row in rows if row["is_main"]), None)
+    if main is None:
+        return f"{what} on {data}."
+    share = score_name(record) == MEASURES["top1"]
+    value = f"{100 * main['value']:.1f}{NARROW}%" if share else f"{main['value']:.3g}"
+    return f"{what} on {data}: {score_name(record)} {value} from {main['name']}."
+
+
+def result_rows(record: RunRecord) -> list[ResultRow]:
+    """Every score that the run's files hold, the one that counts marked.
+
+    Of a fit, these are the rows of ``instaaug tta eval`` if that was run.
+    """
+    if record.kind == "tta":
+        if rows := _scored_rows(record.scores):
+            return list(_compared_rows(rows, record.scores.get("comparisons", [])))
+        rows = _scored_rows(record.results)
+        most = max((row["views"] for row in rows), default=None)
+        return [_fit_row(row, str(row["name"]), is_main=row["views"] == most) for row in rows]
+    found = [accuracy_of(record, part) for part in PARTS]
+    return [
+        _result_row(score, is_main=score == found[-1] or not found[-1]) for score in found if score
+    ]
+
+
+def _scored_rows(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Rows with an accuracy; a fit that held no image out has none."""
+    return [row for row in content.get("rows", []) if "accuracy" in row]
+
+
+def _result_row(score: Score, *, is_main: bool) -> ResultRow:
+    low, high = score.interval or (None, None)
+    return {
+        "name": "the image" if score.n_samples is None else _views(score.n_samples),
+        "value": score.value,
+        "low": low,
+        "high": high,
+        "is_main": is_main,
+        "note": "",
+    }
+
+
+def _compared_rows(rows: Sequence[Any], comparisons: Sequence[Any]) -> Iterator[ResultRow]:
+    """Learned views with their test; what counts is the most of them, not the best."""
+    found = {(c["name"], c["views"]): c for c in comparisons}
+    learned = [row for row in rows if (row["name"], row["views"]) in found]
+    main = max(learned, key=lambda row: row["views"], default=None)
+    for row in rows:
+        rival = found.get((row["name"], row["views"]))
+        note = ""
+        if rival is not None:
+            points = 100 * rival["difference"]
+            note = f"{points:+.1f} points against {rival['best']}, p = {rival['p_value']:.2g}"
+        yield _fit_row(
+            row, f"{row['name']}, {_views(row['views'])}", is_main=row is main, note=note
+        )
+
+
+def _views(n: float | int) -> str:
+    return f"{n:g} view{'' if n == 1 else 's'}"
+
+
+def _fit_row(row: Mapping[str, Any], name: str, *, is_main: bool, note: str = "") -> ResultRow:
+    return {
+        "name": name,
+        "value": float(row["accuracy"]),
+        "low": row.get("low"),
+        "high": row.get("high"),
+        "is_main": is_main,
+        "note": note,
+    }
+
+
+def short_names(paths: Sequence[str | Path]) -> list[str]:
+    """The last part of each path; where these are the same, as much as tells them apart.
+
+    Example:
+        >>> short_names(["runs/a/learned", "runs/b/learned", "runs/b/none"])
+        ['a/learned', 'b/learned', 'none']
+    """
+    parts = [Path(path).resolve().parts for path in paths]
+    names = []
+    for own in parts:
+        length = 1
+        while length < len(own) and sum(other[-length:] == own[-length:] for other in parts) > 1:
+            length += 1
+        names.append("/".join(own[-length:]))
+    return names
+
+
+def without_common_folder(names: Sequence[str]) -> list[str]:
+    """Names of files without the folder that they have in common; others as they are.
+
+    Example:
+        >>> without_common_folder(["/home/me/pets/cat/1.jpg", "/home/me/pets/dog/1.jpg"])
+        ['cat/1.jpg', 'dog/1.jpg']
+        >>> without_common_folder(["image 3", "image 7"])
+        ['image 3', 'image 7']
+    """
+    folders = [Path(name).parent.parts for name in names]
+    shared = 0
+    for parts in zip(*folders, strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared += 1
+    return [str(Path(*Path(name).parts[shared:])) if shared else name for name in names]

@@ -1,6 +1,6 @@
-"""What φ does to photos: where crops lie, which boxes are likely, and what is in them."""
+"""Figures of crops: those of one model with their contents, and those of several methods."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
@@ -8,20 +8,31 @@ from typing import TYPE_CHECKING
 from jaxtyping import Float
 from torch import Tensor
 
+from instaaug.augmentation.observed import Observed, ObservedFactor
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.functional.affine import box_matrix
 from instaaug.functional.warp import warp
-from instaaug.report.pictures.color_scales import draw_scale
-from instaaug.report.pictures.crop_centers import DENSITIES, center_density, draw_centers
-from instaaug.report.pictures.crop_panels import ProbabilityInk, draw_boxes, draw_content, overhang
-from instaaug.report.pictures.photo_panels import draw_photo
-from instaaug.report.pictures.sheet import Sheet, sheet
+from instaaug.report.pictures.boxes import (
+    DENSITIES,
+    ProbabilityInk,
+    center_density,
+    centers_column,
+    draw_boxes,
+    draw_centers,
+    draw_content,
+    drawn_column,
+    overhang,
+    sizes_column,
+)
+from instaaug.report.pictures.rows import ColumnGroup, InputRows, check_same_images
+from instaaug.report.pictures.sheet import Sheet, draw_photo, draw_scale, sheet
 from instaaug.shapes import check_images
+from instaaug.spaces import Boxes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw_crops"]
+__all__ = ["draw_crop_comparison", "draw_crops"]
 
 MOST_PHOTOS = 12
 MOST_TOP = 8
@@ -29,6 +40,8 @@ ROUNDING = 1e-3  # by which probabilities may miss the sum of 1
 TILE, GAP = 1.5, 0.07  # inches, like all that follows
 TITLE, HEADING, MARGIN, GUTTER, FOOT = 0.27, 0.25, 0.15, 0.35, 0.55
 HEADINGS = ("photo", "centers of crops", "likeliest boxes", "what is in them")
+
+COMPARISON_FOOT = 0.5
 
 
 def draw_crops(
@@ -203,3 +216,66 @@ def _check_numbers(size: tuple[int, int], n_top: int, n_boxes: int) -> None:
         raise ArgumentError(f"`n_top` must lie in [1, {most}]: got {n_top} for {n_boxes} boxes.")
     if min(size) < 1:
         raise ArgumentError(f"`size` must be a height and a width in pixels: got {size}.")
+
+
+def draw_crop_comparison(
+    groups: Mapping[str, Observed], *, titles: Sequence[str] | None = None
+) -> "Figure":
+    """Show for each method and photo some crops, where their centers lie, and how large they are.
+
+    Edges are colored by probability, on one scale for all. The last panel of a method is the
+    share of crops at least as large as each size. A method without probabilities is shown by
+    what was drawn: observe some hundred samples of it.
+
+    Arguments:
+        groups: By name of the method, what it makes of the same photos; at most 3 methods.
+        titles: A line per photo.
+
+    Raises:
+        ArgumentError: If methods were shown different photos, or do not crop.
+
+    References:
+        | Learning Instance-Specific Augmentations by Capturing Local Invariances, Figure 6
+        | (Miao et al., 2023)
+        | https://arxiv.org/abs/2206.00051
+
+    Example:
+        >>> from instaaug import InstaAug, transforms as T
+        >>> from instaaug.augmentation.observed import observe
+        >>> x = torch.rand(2, 3, 32, 32)
+        >>> blind = InstaAug(T.Crop(), conditioning="none")
+        >>> methods = {"one for all": blind, "InstaAug": InstaAug(T.Crop())}
+        >>> seen = {name: observe(aug, x) for name, aug in methods.items()}
+        >>> drawing = draw_crop_comparison(seen)
+        >>> len(drawing.axes)  # a photo and two times three panels, twice; two scales
+        16
+    """
+    images = check_same_images(groups)
+    crops = {name: _crop_factor(name, observed) for name, observed in groups.items()}
+    tops = [float(f.probs.max()) for f in crops.values() if f.probs is not None]
+    ink = ProbabilityInk(max(tops)) if tops else None
+    columns = [
+        ColumnGroup(
+            name,
+            (drawn_column(crop, images, ink), centers_column(crop, images), sizes_column(crop)),
+        )
+        for name, crop in crops.items()
+    ]
+
+    def draw_foot(page: Sheet, top: float) -> None:
+        draw_scale(page, 0.25, top, "density of centers / its maximum", DENSITIES)
+        if ink is not None:
+            draw_scale(page, 2.65, top, "probability of a box", ink.colors, most=ink.most)
+
+    return InputRows(images, columns, titles, foot=COMPARISON_FOOT).draw(draw_foot)
+
+
+def _crop_factor(name: str, observed: Observed) -> ObservedFactor:
+    for factor in observed.factors:
+        if isinstance(factor.space, Boxes):
+            return factor
+    known = ", ".join(factor.name for factor in observed.factors) or "none"
+    raise ArgumentError(
+        f"`groups` must hold methods that choose boxes: {name!r} has the factors {known}. Draw "
+        "others with draw_inputs."
+    )

@@ -1,18 +1,39 @@
-"""A figure on which every place is known: inches from the upper left."""
+"""A figure on which every place is known in inches from the upper left; photos and scales."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from instaaug.report.theme import INK, figure
+from jaxtyping import Float
+from torch import Tensor
+
+from instaaug.report.theme import INK, MUTED, figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
-__all__ = ["Sheet", "inset", "sheet", "shorten", "size_in_inches"]
+__all__ = [
+    "Image",
+    "Sheet",
+    "draw_photo",
+    "draw_pixels",
+    "draw_scale",
+    "inset",
+    "pixels",
+    "sheet",
+    "shorten",
+    "size_in_inches",
+]
+
+SCREEN = 72  # dots per inch that an image of few pixels has less than
+
+Image = Float[Tensor, "c h w"]
+
+SCALE_WIDTH, SCALE_HEIGHT = 1.9, 0.09  # inches
 
 
 @dataclass(frozen=True)
@@ -103,3 +124,59 @@ def inset(
             (height - top - bottom) * y,
         )
     )
+
+
+def pixels(image: Image) -> Any:
+    """RGB for matplotlib; an image that has neither 1 nor 3 channels is shown by their mean."""
+    if image.shape[0] != 3:
+        image = image.mean(dim=0, keepdim=True)
+    return image.clamp(0, 1).expand(3, -1, -1).permute(1, 2, 0).numpy()
+
+
+def draw_photo(axes: "Axes", image: Image) -> None:
+    """The photo as it is."""
+    draw_pixels(axes, pixels(image))
+
+
+def draw_pixels(axes: "Axes", array: Any, *, fill: bool = False) -> None:
+    """An array of pixels; a small one goes into SVG as it is, and is not blown up.
+
+    Arguments:
+        axes: Where to draw.
+        array: Rows of colors.
+        fill: Whether to fill the panel, whatever its shape.
+    """
+    is_small = array.shape[0] < SCREEN * size_in_inches(axes)[1]
+    axes.imshow(
+        array, interpolation="none" if is_small else "auto", aspect="auto" if fill else "equal"
+    )
+
+
+def draw_scale(
+    page: Sheet,
+    left: float,
+    top: float,
+    words: str,
+    colors: "str | Colormap",
+    *,
+    most: float = 1.0,
+) -> None:
+    """A scale from 0 to ``most``, at a place in inches, with words below.
+
+    Arguments:
+        page: Where to draw.
+        left: Of the strip.
+        top: Likewise.
+        words: What the numbers are.
+        colors: From the lowest to the highest.
+        most: The highest number.
+    """
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    axes = page.panel(left, top, SCALE_WIDTH, SCALE_HEIGHT)
+    mappable = ScalarMappable(Normalize(0.0, most), colors)
+    bar = page.canvas.colorbar(mappable, cax=axes, orientation="horizontal")
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(labelsize=6, color=MUTED, length=2, pad=1)
+    bar.set_label(words, fontsize=7, labelpad=1)
