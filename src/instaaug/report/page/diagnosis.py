@@ -193,8 +193,8 @@ def _like_ranges(factor: ObservedFactor, space: Interval) -> str:
             return ""
         unit = replace(unit_of(parameter), signed=False)
         told.append(
-            f"the ends of {humanize(parameter.name)} differ by {unit.write(float(spread[i]))}, its "
-            f"width is {unit.write(float(width[i]))}"
+            f"the ends of {humanize(parameter.name)} differ by {unit.write(float(spread[i]))}, "
+            f"its width is {unit.write(float(width[i]))}"
         )
     return "; ".join(told)
 
