@@ -179,7 +179,7 @@ def test_items_that_are_no_labeled_images_are_refused(kind: str) -> None:
     data, message = BAD_ITEMS[kind]
     pictures = Pictures(data)
     with pytest.raises(DataError, match=f"`data` must give {message}"):
-        pictures._fetched(list(range(len(pictures))))
+        pictures._fetch(list(range(len(pictures))))
     with pytest.raises(DataError, match="`data` must give"):
         list(pictures.batches(100))
 

@@ -7,7 +7,7 @@ from safetensors.torch import save_file
 from torch import Tensor, distributed
 
 from instaaug.objectives.nt_xent import Contrast, contrast
-from instaaug.tasks.contrastive import joined_views
+from instaaug.tasks.contrastive import gather_views
 
 __all__ = ["compare_own", "compared", "inputs", "weight"]
 
@@ -21,7 +21,7 @@ def weight() -> Tensor:
 
 
 def compared(x: Tensor, projection: Tensor) -> tuple[Contrast, slice]:
-    joined, own = joined_views(x @ projection)
+    joined, own = gather_views(x @ projection)
     return contrast(joined, temperature=0.3), own
 
 

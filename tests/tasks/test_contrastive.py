@@ -109,7 +109,7 @@ def test_a_step_is_that_of_simclr() -> None:
     x = DATA.__getitems__(range(8))[0]
     with torch.no_grad():
         task.train()
-        z = task.model(task.prepared(x).repeat(2, 1, 1, 1))
+        z = task.model(task.normalize(x).repeat(2, 1, 1, 1))
         expected = float(naive_step(z, 0.3))
     task = contrastive(NoAugmentation(), temperature=0.3, distortions=Distortions(**NOTHING))
     watch = EachStep(lambda module: seen.append(float(module.latest["loss"])))
@@ -190,7 +190,7 @@ def test_phi_prefers_crops_that_can_be_recognized() -> None:
         distortions=Distortions(**NOTHING),
     )
     fit(task, BatchLoader(data, 16, seed=0), epochs=25)
-    x = task.prepared(data.__getitems__(range(16))[0])
+    x = task.normalize(data.__getitems__(range(16))[0])
     probs = aug.distribution(x).finite()["crop"].logits.softmax(dim=-1).mean(dim=0)
     whole, top_left, top_right, bottom_left, bottom_right = probs.tolist()
     assert whole + bottom_right > 0.9

@@ -14,8 +14,8 @@ from instaaug.tasks import (
     ClassificationTally,
     SupervisedTask,
     evaluate,
-    learned_numbers,
     make_predictor,
+    summarize_augmenter,
 )
 from tests.support.models import small_classifier
 from tests.support.tiny_training import labeled_halves, supervised
@@ -82,7 +82,7 @@ def test_scores_do_not_depend_on_the_batches(batch_size: int) -> None:
 def test_entropy_and_weight_of_each_factor_are_told() -> None:
     task = task_with(CROP, T.Rotation(), weight=0.25)
     assert isinstance(task.augmenter, InstaAug)
-    numbers = learned_numbers(task, BatchLoader(DATA, 6))
+    numbers = summarize_augmenter(task, BatchLoader(DATA, 6))
     with torch.no_grad():
         joint = task.augmenter.eval().distribution((pixels() / 255 - 0.4) / 0.3)
     assert list(numbers) == ["crop", "rotation"]
@@ -96,7 +96,7 @@ def test_the_mutual_information_is_that_of_a_loop() -> None:
     """Mean Kullback-Leibler divergence between an input's distribution and the average one."""
     task = task_with(CROP)
     assert isinstance(task.augmenter, InstaAug)
-    told = learned_numbers(task, BatchLoader(DATA, 6))["crop"]["mutual_information"]
+    told = summarize_augmenter(task, BatchLoader(DATA, 6))["crop"]["mutual_information"]
     with torch.no_grad():
         joint = task.augmenter.distribution((pixels() / 255 - 0.4) / 0.3)
     rows = joint.finite()["crop"].logits.softmax(dim=-1).double()
@@ -107,7 +107,7 @@ def test_the_mutual_information_is_that_of_a_loop() -> None:
 
 
 def test_one_distribution_for_all_inputs_heeds_none() -> None:
-    numbers = learned_numbers(task_with(CROP, conditioning="none"), BatchLoader(DATA, 6))
+    numbers = summarize_augmenter(task_with(CROP, conditioning="none"), BatchLoader(DATA, 6))
     assert numbers["crop"]["mutual_information"] == pytest.approx(0.0, abs=1e-6)
 
 
@@ -121,4 +121,4 @@ def test_one_distribution_for_all_inputs_heeds_none() -> None:
     ids=["none", "random", "class"],
 )
 def test_where_nothing_is_learned_per_input_nothing_is_told(task: SupervisedTask) -> None:
-    assert learned_numbers(task, BatchLoader(DATA, 6)) == {}
+    assert summarize_augmenter(task, BatchLoader(DATA, 6)) == {}

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from instaaug.tasks.contrastive import joined_views
+from instaaug.tasks.contrastive import gather_views
 from tests.support.contrast_worker import compare_own, compared, inputs, weight
 from tests.support.forked import exit_codes
 
@@ -37,6 +37,6 @@ def test_two_processes_have_the_losses_of_one_with_the_joined_batch(
 
 def test_a_single_process_has_its_own_views_alone() -> None:
     z = inputs(3)
-    joined, own = joined_views(z)
+    joined, own = gather_views(z)
     assert joined is z
     assert own == slice(0, 3)

@@ -15,7 +15,7 @@ from instaaug.augmentation import AugmentedBatch, HeldOutBatch, HeldOutLearner, 
 from instaaug.methods import MixUp, NoAugmentation
 from instaaug.shapes import Images, Rendered
 from instaaug.tasks import BatchLoader, Optimization
-from instaaug.tasks.task import drawn_batch
+from instaaug.tasks.task import draw_held_out
 from tests.support.models import small_classifier
 from tests.support.tiny_training import classifier, fit, labeled_halves, parameters_of, supervised
 
@@ -172,7 +172,7 @@ def test_no_search_while_phi_rests() -> None:
 def test_a_drawn_batch_has_no_image_twice_and_depends_on_the_seed() -> None:
     def drawn(seed: int, n: int) -> Tensor:
         generator = torch.Generator().manual_seed(seed)
-        return drawn_batch(DATA, n, generator, torch.device("cpu"))[0].flatten(1)
+        return draw_held_out(DATA, n, generator, torch.device("cpu"))[0].flatten(1)
 
     assert len(drawn(0, 12).unique(dim=0)) == 12
     assert len(drawn(0, 99)) == len(DATA)

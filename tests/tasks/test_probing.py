@@ -147,7 +147,7 @@ def test_the_decay_is_chosen_on_features_that_were_not_fitted() -> None:
 def test_validation_is_the_accuracy_of_a_probe_of_the_other_features() -> None:
     features, targets = clouds(120)
     fitted = fit_probe(features, targets, num_classes=3, seed=4, decays=[1.0, 0.01])
-    held_out = representation._held_out(targets, 0.2, 4)
+    held_out = representation._held_out_rows(targets, 0.2, 4)
     stays = torch.ones(120, dtype=torch.bool)
     stays[held_out] = False
     for decay, value in fitted.validation.items():
@@ -182,20 +182,21 @@ def test_each_class_gives_its_share_and_keeps_one(
     sizes: list[int], fraction: float, seed: int
 ) -> None:
     labels = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
-    held_out = representation._held_out(labels, fraction, seed)
+    held_out = representation._held_out_rows(labels, fraction, seed)
     assert len(held_out.unique()) == len(held_out)
     given = labels[held_out].bincount(minlength=len(sizes)).tolist()
     for size, count in zip(sizes, given, strict=True):
         assert abs(count - fraction * (size - 1)) < 2
         assert count <= size - 1
     assert (sum(given) > 0) == (max(sizes) > 1)
-    assert torch.equal(held_out, representation._held_out(labels, fraction, seed))
+    assert torch.equal(held_out, representation._held_out_rows(labels, fraction, seed))
 
 
 def test_seeds_set_different_features_aside() -> None:
     labels = torch.arange(100) % 2
     drawn = {
-        tuple(sorted(representation._held_out(labels, 0.2, seed).tolist())) for seed in range(5)
+        tuple(sorted(representation._held_out_rows(labels, 0.2, seed).tolist()))
+        for seed in range(5)
     }
     assert len(drawn) == 5
 

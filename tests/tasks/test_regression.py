@@ -140,7 +140,7 @@ def test_turning_is_unlearned_where_the_angle_is_the_answer(angles: DataSplits) 
     fit(task, BatchLoader(angles.train, 100, seed=0), epochs=30)
     aug = task.augmenter.eval()
     assert isinstance(aug, InstaAug)
-    x = task.prepared(angles.test.__getitems__(range(200))[0])
+    x = task.normalize(angles.test.__getitems__(range(200))[0])
     with torch.no_grad():
         entropy = aug.distribution(x).entropies().mean(dim=0)
     largest = torch.tensor([aug.transform.spaces[name].max_entropy for name in aug.limits])  # type: ignore[union-attr]

@@ -129,8 +129,8 @@ def test_bytes_and_floats_are_prepared_alike(mean: tuple[float, ...]) -> None:
     pixels = torch.randint(256, (4, 3, 6, 5), dtype=torch.uint8)
     task = supervised(mean=mean, std=(0.5,) * len(mean))
     by_hand = (pixels.double() / 255 - torch.tensor(mean).view(1, -1, 1, 1)) / 0.5
-    torch.testing.assert_close(task.prepared(pixels), by_hand.float())
-    assert torch.equal(task.prepared(pixels), task.prepared(pixels.float() / 255))
+    torch.testing.assert_close(task.normalize(pixels), by_hand.float())
+    assert torch.equal(task.normalize(pixels), task.normalize(pixels.float() / 255))
 
 
 def test_preparing_leaves_the_images_as_they_are() -> None:
@@ -139,7 +139,7 @@ def test_preparing_leaves_the_images_as_they_are() -> None:
     task = supervised(mean=(0.5,), std=(0.5,))
     for x in (pixels, floats):
         before = x.clone()
-        task.prepared(x)
+        task.normalize(x)
         assert torch.equal(x, before)
 
 

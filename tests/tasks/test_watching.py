@@ -93,7 +93,7 @@ def test_a_sheet_shows_each_image_and_then_its_samples(augmenter: Any, n_samples
     rows = sheet.unflatten(1, (3, cell))[:, :, GAP:-GAP].transpose(0, 1)
     torch.testing.assert_close(rows[..., GAP : GAP + SIDE], PIXELS / 255, atol=1e-6, rtol=0)
     generator = torch.Generator().manual_seed(0)
-    x = task.prepared(PIXELS)
+    x = task.normalize(PIXELS)
     task.augmenter.eval()
     theta = task.augmenter.draw(x, n_samples, replace=True, generator=generator)
     with torch.no_grad():
@@ -132,7 +132,7 @@ def test_the_board_has_pictures_widths_and_box_sides_of_every_epoch(tmp_path: Pa
     assert (sides.min, sides.max, sides.num) == (0.5, 1.0, 64 * 3)
     assert isinstance(task.augmenter, InstaAug)
     with torch.no_grad():
-        factor = task.augmenter.distribution(task.prepared(PIXELS)).factors["rotation"]
+        factor = task.augmenter.distribution(task.normalize(PIXELS)).factors["rotation"]
     width = (factor.high - factor.low).mean()  # type: ignore[attr-defined]
     assert board.Scalars("width/rotation/0")[-1].value == pytest.approx(float(width), rel=1e-5)
 

@@ -245,7 +245,7 @@ def _arrays(source: Source) -> Arrays:
     if path.suffix.lower() == ".npz":
         return _archive(path)
     if path.suffix.lower() == ".npy":
-        targets_path = _beside(path)
+        targets_path = _targets_file(path)
         return {path.stem: _load(path), targets_path.stem: _load(targets_path)}
     raise ArgumentError(
         f"`source` must be an .npz or .npy file, or arrays: got {str(path)!r}. Save arrays with "
@@ -274,7 +274,7 @@ def _check_start(stream: BinaryIO, start: bytes) -> None:
     stream.seek(0)
 
 
-def _beside(path: Path) -> Path:
+def _targets_file(path: Path) -> Path:
     """The targets' file that belongs to an images' file."""
     pieces = path.stem.split("_")
     for i, piece in enumerate(pieces):

@@ -134,7 +134,7 @@ def cached_pixels(
         decode = _Decoder(files, names, size=size, channels=channels, on_progress=on_progress)
         found = _build(stem, decode)
     pixels, record = found
-    _judge(files, record, on_bad_image)
+    _check_bad(files, record, on_bad_image)
     bad = {index for index, _ in record.bad}
     return CachedPixels(
         pixels,
@@ -144,7 +144,7 @@ def cached_pixels(
     )
 
 
-def _judge(files: Sequence[Path], record: Record, on_bad_image: OnBadImage) -> None:
+def _check_bad(files: Sequence[Path], record: Record, on_bad_image: OnBadImage) -> None:
     if not record.bad:
         return
     index, reason = record.bad[0]
@@ -190,12 +190,12 @@ def _load(stem: Path) -> tuple[np.ndarray, Record] | None:
         )
         if not record.final:
             return None
-        return _mapped(stem.with_suffix(".npy"), record), record
+        return _open_pixels(stem.with_suffix(".npy"), record), record
     except (OSError, ValueError, KeyError, TypeError, EOFError):
         return None
 
 
-def _mapped(path: Path, record: Record) -> np.ndarray:
+def _open_pixels(path: Path, record: Record) -> np.ndarray:
     if record.shape[0] == 0:
         return np.empty(record.shape, dtype=np.uint8)
     pixels = np.load(path, mmap_mode="r")
@@ -256,7 +256,7 @@ class _Decoder:
 
 def _build(stem: Path, decode: _Decoder) -> tuple[np.ndarray, Record]:
     folder = stem.parent
-    with _explained(folder, decode):
+    with _explain_errors(folder, decode):
         folder.mkdir(parents=True, exist_ok=True)
         _remove_stale(folder)
         if shutil.disk_usage(folder).free < decode.n_bytes:
@@ -265,7 +265,7 @@ def _build(stem: Path, decode: _Decoder) -> tuple[np.ndarray, Record]:
             record = _write_pixels(file, decode)
         with open_aside(stem.with_suffix(".json")) as file:
             file.write(json.dumps(asdict(record), indent=1).encode())
-    return _mapped(stem.with_suffix(".npy"), record), record
+    return _open_pixels(stem.with_suffix(".npy"), record), record
 
 
 def _write_pixels(file: IO[bytes], decode: _Decoder) -> Record:
@@ -302,7 +302,7 @@ def _remove_stale(folder: Path) -> None:
 
 
 @contextmanager
-def _explained(folder: Path, decode: _Decoder) -> Iterator[None]:
+def _explain_errors(folder: Path, decode: _Decoder) -> Iterator[None]:
     """Turn what the file system says into what to do about it."""
     try:
         yield

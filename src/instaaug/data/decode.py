@@ -76,14 +76,14 @@ def decode_image(path: str | Path, *, size: int, channels: int) -> np.ndarray:
             for a decompression bomb; the message says which.
     """
     check_shape(size=size, channels=channels)
-    return _read(path, str(path), lambda image: _decoded(image, size=size, channels=channels))
+    return _read(path, str(path), lambda image: _decode(image, size=size, channels=channels))
 
 
 def decode_bytes(data: bytes, *, name: str, size: int, channels: int) -> np.ndarray:
     """The image in the bytes of a file; ``name`` is what an error calls it."""
     check_shape(size=size, channels=channels)
     source = io.BytesIO(data)
-    return _read(source, name, lambda image: _decoded(image, size=size, channels=channels))
+    return _read(source, name, lambda image: _decode(image, size=size, channels=channels))
 
 
 def natural_size(path: str | Path) -> tuple[int, int]:
@@ -112,7 +112,7 @@ def picture_pixels(image: Any, *, size: int, channels: int) -> np.ndarray:
     pillow = _pillow()
     image.load()
     orientation = _orientation(image)
-    image = _flat(_shallow(image), "L" if channels == 1 else "RGB")
+    image = _flatten(_to_8_bits(image), "L" if channels == 1 else "RGB")
     width, height = image.size
     side = min(width, height)
     left, top = (width - side) // 2, (height - side) // 2  # half a pixel would blur all of them
@@ -171,7 +171,7 @@ def _read(source: str | Path | io.BytesIO, name: str, use: Callable[[Any], T]) -
         raise DataError(f"{refusal(name)}{_reason(error, source, pillow)}.") from error
 
 
-def _decoded(image: Any, *, size: int, channels: int) -> np.ndarray:
+def _decode(image: Any, *, size: int, channels: int) -> np.ndarray:
     image.draft(None, (2 * size, 2 * size))  # JPEG decodes faster to a half, quarter or eighth
     return picture_pixels(image, size=size, channels=channels)
 
@@ -204,7 +204,7 @@ def _orientation(image: Any) -> int:
     return value if value in TURNS else 1
 
 
-def _shallow(image: Any) -> Any:
+def _to_8_bits(image: Any) -> Any:
     """The image with 8 bits a channel."""
     if image.mode not in DEEP_MODES:
         return image
@@ -225,7 +225,7 @@ def _white(image: Any, largest: float) -> float:
     return 2.0 ** bits[0] - 1
 
 
-def _flat(image: Any, mode: str) -> Any:
+def _flatten(image: Any, mode: str) -> Any:
     """The image in ``mode``, on white where it is transparent."""
     if not image.has_transparency_data:
         return image.convert(mode)

@@ -18,9 +18,9 @@ from instaaug.data.labeled import LabeledImages, evenly_spaced_indices, hash_con
 from instaaug.data.labels import (
     TaskKind,
     check_task,
-    listed,
     natural_order,
     number_classes,
+    quote_first,
     regression_targets,
 )
 from instaaug.errors import ArgumentError, DataError
@@ -469,8 +469,8 @@ def read_table(
     if missing and (on_bad_image == "error" or not entries):
         raise DataError(
             f"{str(file)!r} must name image files that exist: {len(missing)} of {len(rows)} are "
-            f"missing: {listed(missing)}. Paths start at the folder of the table; correct them, "
-            'or leave these rows out with on_bad_image="skip".'
+            f"missing: {quote_first(missing)}. Paths start at the folder of the table; correct "
+            'them, or leave these rows out with on_bad_image="skip".'
         )
     return read_files(
         entries,

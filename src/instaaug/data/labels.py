@@ -14,9 +14,9 @@ __all__ = [
     "TaskKind",
     "check_task",
     "class_labels",
-    "listed",
     "natural_order",
     "number_classes",
+    "quote_first",
     "regression_targets",
 ]
 
@@ -57,7 +57,7 @@ def number_classes(
     if strangers:
         raise DataError(
             "Every class must have training images: "
-            f"{listed(strangers)} {'has' if len(strangers) == 1 else 'have'} none. "
+            f"{quote_first(strangers)} {'has' if len(strangers) == 1 else 'have'} none. "
             "Add some, or remove the class from the other parts."
         )
     classes = tuple(sorted(known, key=natural_order))
@@ -115,13 +115,13 @@ def regression_targets(values: np.ndarray, *, where: Callable[[int], str]) -> Te
     return torch.from_numpy(numbers[:, 0].copy() if numbers.shape[1] == 1 else numbers)
 
 
-def listed(things: Iterable[str], *, most: int = 3) -> str:
-    """The first few of some things, for a message.
+def quote_first(things: Iterable[str], *, limit: int = 3) -> str:
+    """The first few names, quoted, for a message.
 
     Example:
-        >>> listed(["a", "b", "c", "d"], most=2)
+        >>> quote_first(["a", "b", "c", "d"], limit=2)
         "'a', 'b' and 2 more"
     """
     names = [repr(thing) for thing in things]
-    rest = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + rest
+    rest = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + rest

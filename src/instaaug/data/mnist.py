@@ -150,7 +150,7 @@ def read_idx(path: Path, n_axes: int) -> np.ndarray:
     Raises:
         DataError: If it is damaged, of another kind, or not as long as its header says.
     """
-    data = _unzipped(path)
+    data = _read_bytes(path)
     expected = 0x0800 + n_axes  # 8: unsigned bytes
     header = 4 + 4 * n_axes
     magic = int.from_bytes(data[:4], "big")
@@ -170,7 +170,7 @@ def read_idx(path: Path, n_axes: int) -> np.ndarray:
     return np.frombuffer(data, dtype=np.uint8, offset=header).reshape(shape)
 
 
-def _unzipped(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     data = path.read_bytes()
     if path.suffix != ".gz":
         return data

@@ -157,7 +157,7 @@ def find_files(
             return found
     raise FileNotFoundError(
         f"`root` must be a folder with {files}: {_describe(places)}. {source} Name its folder "
-        f"with --root, or set INSTAAUG_DATA to the folder that contains {request.name!r}."
+        f"with --data.root, or set INSTAAUG_DATA to the folder that contains {request.name!r}."
     )
 
 

@@ -166,7 +166,7 @@ def _deal_images(
         for part, count in zip(parts, counts, strict=True):
             part.append(shuffled[start : start + count[g]])
             start += count[g]
-    return [_sorted(part) for part in parts]
+    return [_join_sorted(part) for part in parts]
 
 
 def _shares(
@@ -203,8 +203,8 @@ def _deal_blocks(
             count = min(wanted, left)
             part += [blocks[(place + i) % len(blocks)] for i in range(count)]
             place, left = place + count, left - count
-    return [_sorted(part) for part in parts]
+    return [_join_sorted(part) for part in parts]
 
 
-def _sorted(pieces: Iterable[np.ndarray]) -> np.ndarray:
+def _join_sorted(pieces: Iterable[np.ndarray]) -> np.ndarray:
     return np.sort(np.concatenate([np.empty(0, dtype=np.int64), *pieces]))

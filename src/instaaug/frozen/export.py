@@ -97,7 +97,7 @@ def export_phi(
 
     def write(file: IO[bytes]) -> None:
         nonlocal found
-        program = _traced(module, example)
+        program = _trace(module, example)
         if path.suffix == ".onnx":
             file.write(_onnx_bytes(program, list(module(example)), metadata))
         else:
@@ -106,7 +106,7 @@ def export_phi(
         file.flush()
         data = Path(file.name).read_bytes()
         run = _onnx_runner(data) if path.suffix == ".onnx" else _pt2_runner(data)
-        found = _checked_difference(run, module, example, tolerance)
+        found = _largest_difference(run, module, example, tolerance)
 
     with evaluation_mode(module), torch.no_grad():
         write_atomically(path, write)
@@ -168,7 +168,7 @@ def _check(module: nn.Module, path: Path, example: Tensor, tolerance: float) -> 
         )
 
 
-def _traced(module: nn.Module, example: Images) -> ExportedProgram:
+def _trace(module: nn.Module, example: Images) -> ExportedProgram:
     several = example if len(example) > 1 else example.repeat(2, 1, 1, 1)  # 1 would stay 1
     shapes = ({0: Dim("batch")},)
     problem: RuntimeError | None = None
@@ -218,7 +218,7 @@ def _pt2_runner(data: bytes) -> Runner:
     return torch.export.load(io.BytesIO(data)).module()
 
 
-def _checked_difference(
+def _largest_difference(
     run: Runner, module: nn.Module, example: Images, tolerance: float
 ) -> float:
     """The largest difference over batches of three sizes; raise if it is above the tolerance."""
@@ -246,11 +246,11 @@ def _metadata(aug: InstaAug, example: Tensor) -> dict[str, Any]:
         "size": aug.transform.size,
         "padding_mode": aug.settings.padding_mode,
         "keep_original": aug.settings.keep_original,
-        "factors": _described_factors(aug),
+        "factors": _describe_factors(aug),
     }
 
 
-def _described_factors(aug: InstaAug) -> Mapping[str, Any]:
+def _describe_factors(aug: InstaAug) -> Mapping[str, Any]:
     """Every factor with its columns of θ, and the table or the range that it chooses from."""
     spaces = aug.transform.spaces
     edges = accumulate((space.size for space in spaces.values()), initial=0)

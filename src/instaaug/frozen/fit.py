@@ -21,7 +21,7 @@ from instaaug.frozen.table import (
     all_views,
     can_tabulate,
     check_table,
-    condensed,
+    condense,
     tabulate,
 )
 from instaaug.functional.warp import PaddingMode
@@ -31,7 +31,7 @@ from instaaug.objectives import Band, Loss, ViewObjective
 from instaaug.parameterizations import CropGrid
 from instaaug.transforms import Crop, Transform
 
-__all__ = ["DEFAULT_CROPS", "Features", "checked_loss", "fit_tta"]
+__all__ = ["DEFAULT_CROPS", "Features", "fit_tta", "make_loss"]
 
 
 DEFAULT_CROPS = Crop(levels=((1.0, 1), (0.8, 2), (0.6, 3), (0.4, 4)), max_outside=0.0)
@@ -118,7 +118,7 @@ def fit_tta(
     pictures = Pictures(data, mean=mean, std=std)
     channels, *own_size = pictures.image_shape
     height, width = own_size if size is None else (size, size) if isinstance(size, int) else size
-    with frozen(model), torch.random.fork_rng(devices=[]):
+    with freeze(model), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = _network(features, model, (channels, height, width), output)
         aug = InstaAug(
@@ -136,23 +136,23 @@ def fit_tta(
             keep_original=True,
             select="top",
         ).to(device_of(model))
-        listed = can_tabulate(aug)
+        tabulated = can_tabulate(aug)
         learning = Learning(
-            objective=_checked_objective(objective, listed=listed),
-            n_views=_checked_views(n_samples),
-            loss=checked_loss(loss),
+            objective=_choose_objective(objective, tabulated=tabulated),
+            n_views=_view_counts(n_samples),
+            loss=make_loss(loss),
             steps=steps,
-            batch_size=(256 if listed else 32) if batch_size is None else batch_size,
+            batch_size=(256 if tabulated else 32) if batch_size is None else batch_size,
             learning_rate=learning_rate,
             seed=seed,
             on_step=on_step,
         )
-        if not listed:
+        if not tabulated:
             _check_absent(table)
             learn_from_draws(aug, model, pictures, learning, output)
             return aug.eval()
         reader = network if isinstance(network, FrozenFeatures) else None
-        views = FrozenViews(model, aug.transform, _listed(aug), reader, output, padding_mode)
+        views = FrozenViews(model, aug.transform, _list_views(aug), reader, output, padding_mode)
         if table is None:
             kept_in = None if folder is None else Path(folder)
             table = tabulate(
@@ -160,13 +160,13 @@ def fit_tta(
             )
         check_table(table, views, pictures, loss=learning.loss)
         if loss is None and learning.objective != "single":
-            table = condensed(table)
+            table = condense(table)
         learn_from_table(aug, table, pictures, learning)
     return aug.eval()
 
 
 @contextmanager
-def frozen(model: nn.Module) -> Iterator[None]:
+def freeze(model: nn.Module) -> Iterator[None]:
     """Evaluation mode, and no gradient for any parameter; all as before afterwards."""
     wanted = [(p, p.requires_grad) for p in model.parameters()]
     with evaluation_mode(model):
@@ -207,10 +207,10 @@ def _check_apart(features: nn.Module, model: nn.Module) -> None:
         )
 
 
-def _checked_objective(objective: ViewObjective | None, *, listed: bool) -> ViewObjective:
+def _choose_objective(objective: ViewObjective | None, *, tabulated: bool) -> ViewObjective:
     if objective is not None and objective not in get_args(ViewObjective):
         raise UnknownNameError("objective", str(objective), get_args(ViewObjective))
-    if listed:
+    if tabulated:
         return objective or "views"
     if objective in ("views", "ensemble"):
         raise ArgumentError(
@@ -220,7 +220,7 @@ def _checked_objective(objective: ViewObjective | None, *, listed: bool) -> View
     return "single"
 
 
-def _checked_views(n_samples: int | Sequence[int]) -> tuple[int, ...]:
+def _view_counts(n_samples: int | Sequence[int]) -> tuple[int, ...]:
     given = (n_samples,) if isinstance(n_samples, int) else tuple(n_samples)
     if not given or min(given) < 2:
         raise ArgumentError(
@@ -238,7 +238,7 @@ def _check_absent(table: ViewTable | None) -> None:
         )
 
 
-def _listed(aug: InstaAug) -> Float[Tensor, "k d"]:
+def _list_views(aug: InstaAug) -> Float[Tensor, "k d"]:
     """All views; raise unless there is a choice."""
     views = all_views(aug)
     if len(views) < 2:
@@ -249,12 +249,12 @@ def _listed(aug: InstaAug) -> Float[Tensor, "k d"]:
     return views
 
 
-def checked_loss(loss: Loss | None) -> Loss:
+def make_loss(loss: Loss | None) -> Loss:
     """The user's loss, which must have one number per input; cross-entropy if there is none."""
     if loss is None:
         return _cross_entropy
 
-    def checked(outputs: Tensor, targets: Tensor) -> Tensor:
+    def one_per_input(outputs: Tensor, targets: Tensor) -> Tensor:
         values = loss(outputs, targets)
         if values.shape != outputs.shape[:1]:
             raise ShapeError(
@@ -263,7 +263,7 @@ def checked_loss(loss: Loss | None) -> Loss:
             )
         return values
 
-    return checked
+    return one_per_input
 
 
 def _cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:

@@ -88,14 +88,14 @@ def learn_from_table(
     p(θ|x) are its odds to be among those selected.
     """
     generator = torch.Generator().manual_seed(learning.seed)
-    order = _shuffled(len(table), learning.batch_size, generator)
+    order = _shuffle_forever(len(table), learning.batch_size, generator)
     device = device_of(aug)
     reader = _Reader(aug, table, pictures, generator)
     single = None
     if learning.objective == "single":
         single = _losses_of_views(table, learning.loss)
     else:
-        _level(aug)
+        _reset_biases(aug)
 
     def objective(step: int) -> Tensor:
         index = next(order)
@@ -130,11 +130,11 @@ def learn_from_draws(
     """Learn from single draws: pathwise through the frozen model, score function for choices."""
     device = device_of(aug)
     generator = torch.Generator().manual_seed(learning.seed)
-    order = _shuffled(len(pictures), learning.batch_size, generator)
+    order = _shuffle_forever(len(pictures), learning.batch_size, generator)
     draws = torch.Generator(device).manual_seed(learning.seed)
     network = aug.phi.network
     if isinstance(network, FrozenFeatures):
-        some = _some(len(pictures), MOST_TO_LOOK_AT, generator)
+        some = _random_subset(len(pictures), MOST_TO_LOOK_AT, generator)
         x = aug.transform.resize(
             pictures.at(some)[0].to(device), padding_mode=aug.settings.padding_mode
         )
@@ -160,7 +160,7 @@ class _Reader:
         network = aug.phi.network
         self.network = network if isinstance(network, FrozenFeatures) else None
         if self.network is not None:
-            some = _some(len(table), MOST_FOR_STATISTICS, generator)
+            some = _random_subset(len(table), MOST_FOR_STATISTICS, generator)
             self.network.standardize(table.seen_of(some).to(device_of(aug)))
 
     def distribution(self, index: Tensor) -> Joint:
@@ -184,12 +184,12 @@ def _losses_of_views(table: ViewTable, loss: Loss) -> Tensor:
     return torch.cat(rows)
 
 
-def _some(n: int, most: int, generator: Generator) -> Tensor:
+def _random_subset(n: int, most: int, generator: Generator) -> Tensor:
     """Numbers of some of the images, in order: a file is read from front to back."""
     return torch.randperm(n, generator=generator)[:most].sort().values
 
 
-def _shuffled(n: int, batch_size: int, generator: Generator) -> Iterator[Tensor]:
+def _shuffle_forever(n: int, batch_size: int, generator: Generator) -> Iterator[Tensor]:
     """Batches of indices, each index once per round, without end."""
     while True:
         for index in torch.randperm(n, generator=generator).split(batch_size):
@@ -211,7 +211,7 @@ def _biases(aug: InstaAug) -> list[nn.Parameter]:
 
 
 @torch.no_grad()
-def _level(aug: InstaAug) -> None:
+def _reset_biases(aug: InstaAug) -> None:
     """Start without a preference for any view."""
     for bias in _biases(aug):
         bias.zero_()

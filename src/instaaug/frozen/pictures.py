@@ -63,7 +63,7 @@ class Pictures:
                 self.collate = data.collate_fn
             data = _in_order(data)
         elif isinstance(data, tuple | list) and len(data) == 2 and isinstance(data[0], Tensor):
-            data = _paired(*data)
+            data = _pair(*data)
         _check_dataset(data)
         self.dataset = data
 
@@ -77,13 +77,13 @@ class Pictures:
 
     def at(self, index: Tensor) -> Batch:
         """The images with these numbers."""
-        x, y = self._fetched(index.tolist())
+        x, y = self._fetch(index.tolist())
         if tuple(x.shape[1:]) != self.image_shape:
             raise DataError(
                 f"`data` must give images of one shape: got {tuple(x.shape[1:])} after "
                 f"{self.image_shape}. Resize them first."
             )
-        return self._normalized(x), y
+        return self._normalize(x), y
 
     def first(self, n: int) -> Float[Tensor, "batch channels height width"]:
         """The first images."""
@@ -92,10 +92,10 @@ class Pictures:
     @cached_property
     def image_shape(self) -> tuple[int, int, int]:
         """Channels, height and width of every image."""
-        channels, height, width = self._fetched([0])[0].shape[1:]
+        channels, height, width = self._fetch([0])[0].shape[1:]
         return channels, height, width
 
-    def _fetched(self, rows: list[int]) -> tuple[Tensor, Tensor]:
+    def _fetch(self, rows: list[int]) -> tuple[Tensor, Tensor]:
         """Images as they are, and their targets."""
         fetch = getattr(self.dataset, "__getitems__", None)
         items = [self.dataset[i] for i in rows] if fetch is None else fetch(rows)
@@ -107,9 +107,9 @@ class Pictures:
                     "`data` must give pairs (image, target), all images tensors of one shape: got "
                     f"items that make no batch ({error}). Resize and convert them first."
                 ) from error
-        return _checked_batch(items)
+        return _to_batch(items)
 
-    def _normalized(self, x: Tensor) -> Float[Tensor, "batch channels height width"]:
+    def _normalize(self, x: Tensor) -> Float[Tensor, "batch channels height width"]:
         """Images as the model wants them."""
         x = x.detach().cpu()
         x = x.float() if x.is_floating_point() else x.float() / 255
@@ -135,7 +135,7 @@ def _in_order(loader: DataLoader[Any]) -> Any:
     )
 
 
-def _paired(images: Tensor, targets: Any) -> TensorDataset:
+def _pair(images: Tensor, targets: Any) -> TensorDataset:
     if len(images) != len(targets):
         raise DataError(
             f"`data` must have a target per image: got {len(images)} images and "
@@ -156,7 +156,7 @@ def _check_dataset(data: Any) -> None:
         raise DataError("`data` must hold at least one image: got none.")
 
 
-def _checked_batch(batch: Any) -> tuple[Tensor, Tensor]:
+def _to_batch(batch: Any) -> tuple[Tensor, Tensor]:
     if not isinstance(batch, tuple | list) or len(batch) < 2 or not isinstance(batch[0], Tensor):
         raise DataError(
             "`data` must give pairs (image, target): got "

@@ -44,7 +44,7 @@ __all__ = [
     "all_views",
     "can_tabulate",
     "check_table",
-    "condensed",
+    "condense",
     "other_choices",
     "tabulate",
 ]
@@ -181,7 +181,7 @@ class TableStore:
     def append(self, **rows: np.ndarray) -> None:
         """Fill in the next rows of every array; they are on disk when this returns."""
         if not self.arrays:
-            self.arrays = self._made(rows)
+            self.arrays = self._create(rows)
         wider = {k: rows[k].dtype for k, a in self.arrays.items() if not _holds(a, rows[k])}
         if wider:
             self._widen(wider)
@@ -212,11 +212,11 @@ class TableStore:
     def _widen(self, kinds: dict[str, np.dtype]) -> None:
         """Give some arrays a wider type of number."""
         old = {name: self.arrays[name] for name in kinds}
-        self.arrays |= self._made({k: a[:0].astype(kinds[k]) for k, a in old.items()})
+        self.arrays |= self._create({k: a[:0].astype(kinds[k]) for k, a in old.items()})
         for name, array in old.items():
             self.arrays[name][: self.n_done] = array[: self.n_done]
 
-    def _made(self, rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def _create(self, rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Empty arrays for rows like these."""
         shapes = {name: (self.n_rows, *part.shape[1:]) for name, part in rows.items()}
         if self.folder is None:
@@ -238,7 +238,7 @@ class TableStore:
         n_done, names = notes.get("n_done"), _names(notes.get("arrays"))
         if type(n_done) is not int or not 0 <= n_done <= self.n_rows:
             return
-        arrays = {name: _opened(folder / f"{name}.npy", self.n_rows) for name in names}
+        arrays = {name: _open(folder / f"{name}.npy", self.n_rows) for name in names}
         whole = {name: array for name, array in arrays.items() if array is not None}
         if not names or len(whole) < len(names):
             return
@@ -363,7 +363,7 @@ def _holds(array: np.ndarray, part: np.ndarray) -> bool:
     return bool(np.can_cast(part.dtype, array.dtype))
 
 
-def _opened(path: Path, n_rows: int) -> np.ndarray | None:
+def _open(path: Path, n_rows: int) -> np.ndarray | None:
     """A map of a file with so many rows of numbers; None if it is gone or damaged.
 
     It is read-only: opened for writing, a file that was cut short would be filled up with zeros.
@@ -444,7 +444,7 @@ def _any_joint(aug: InstaAug) -> Joint:
     return Joint(factors)
 
 
-def condensed(table: ViewTable, *, n_candidates: int = N_CANDIDATES) -> ViewTable:
+def condense(table: ViewTable, *, n_candidates: int = N_CANDIDATES) -> ViewTable:
     r"""Keep, for each image, its true class and those that some view takes most seriously.
 
     The true class comes first, so that every target is 0. All other classes become one, with the
@@ -460,7 +460,7 @@ def condensed(table: ViewTable, *, n_candidates: int = N_CANDIDATES) -> ViewTabl
 
     Example:
         >>> scores = np.zeros((2, 3, 1000), np.float16)
-        >>> small = condensed(ViewTable(scores, torch.tensor([7, 999])))
+        >>> small = condense(ViewTable(scores, torch.tensor([7, 999])))
         >>> small.outputs.shape, small.targets
         ((2, 3, 41), tensor([0, 0]))
     """
@@ -470,7 +470,7 @@ def condensed(table: ViewTable, *, n_candidates: int = N_CANDIDATES) -> ViewTabl
     for index in torch.arange(len(table)).split(ROWS_AT_ONCE):
         outputs = table.outputs_of(index)
         classes = _candidates(outputs, table.targets[index], n_candidates)
-        parts.append(_gathered(outputs, classes).numpy().astype(table.outputs.dtype))
+        parts.append(_gather(outputs, classes).numpy().astype(table.outputs.dtype))
     return ViewTable(np.concatenate(parts), torch.zeros_like(table.targets), table.seen)
 
 
@@ -482,7 +482,7 @@ def _candidates(
     return largest.topk(n, dim=1).indices
 
 
-def _gathered(
+def _gather(
     outputs: Float[Tensor, "batch k classes"], classes: Int[Tensor, "batch n"]
 ) -> Float[Tensor, "batch k n_and_one"]:
     index = classes[:, None].expand(-1, outputs.shape[1], -1)

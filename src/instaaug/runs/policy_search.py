@@ -182,7 +182,7 @@ def _held_out(
     if 0 < n_images < len(images):
         images = split(images, test_fraction=n_images / len(images), seed=seed).test
     x, targets = images.__getitems__(range(len(images)))
-    return HeldOutBatch(task.prepared(x.to(device)), targets.to(device))
+    return HeldOutBatch(task.normalize(x.to(device)), targets.to(device))
 
 
 def check_search(augmenter: FastAutoAugment) -> None:

@@ -88,7 +88,7 @@ def _trained(path: Path) -> Subject:
         path=path,
         model=task.predictor,
         augmenter=task.augmenter,
-        prepared=task.prepared,
+        prepared=task.normalize,
         device=device,
         classes=facts.classes,
         size=facts.image_size,

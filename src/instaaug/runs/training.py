@@ -38,8 +38,8 @@ from instaaug.tasks import (
     SamplePictures,
     WholeCheckpointIO,
     evaluate,
-    learned_numbers,
     make_predictor,
+    summarize_augmenter,
 )
 from instaaug.tasks.callbacks import sample_sheet
 
@@ -141,7 +141,7 @@ def evaluate_task(
     else:
         results = _score_predictions(task, data, config, n_samples=n_samples)
     looked_at = data.subset(_spread(len(data), MOST_LOOKED_AT))  # from all classes
-    if learned := learned_numbers(task, BatchLoader(looked_at, config.data.batch_size)):
+    if learned := summarize_augmenter(task, BatchLoader(looked_at, config.data.batch_size)):
         results["learned"] = learned
     return results
 

@@ -10,7 +10,7 @@ from instaaug.tasks.callbacks import (
     WholeCheckpointIO,
 )
 from instaaug.tasks.contrastive import ContrastiveTask
-from instaaug.tasks.evaluation import evaluate, learned_numbers, make_predictor
+from instaaug.tasks.evaluation import evaluate, make_predictor, summarize_augmenter
 from instaaug.tasks.loader import BatchLoader
 from instaaug.tasks.optimization import Optimization
 from instaaug.tasks.supervised import RegressionTask, SupervisedTask
@@ -33,6 +33,6 @@ __all__ = [
     "Tally",
     "WholeCheckpointIO",
     "evaluate",
-    "learned_numbers",
     "make_predictor",
+    "summarize_augmenter",
 ]

@@ -226,7 +226,7 @@ class RichProgress(AfterTask):
             self._line,
             completed=pl_module.n_steps,
             epoch=_epoch(trainer),
-            numbers="  ".join(_shown(name, value) for name, value in numbers.items()),
+            numbers="  ".join(_format_number(name, value) for name, value in numbers.items()),
         )
 
     @override
@@ -240,7 +240,7 @@ class RichProgress(AfterTask):
             for k, v in row.items()
             if "/" in k and not k.endswith(("top5", "ece")) and not _is_detail(k)
         }
-        numbers = "  ".join(_shown(k.removeprefix("train/"), v) for k, v in kept.items())
+        numbers = "  ".join(_format_number(k.removeprefix("train/"), v) for k, v in kept.items())
         self._bar.console.print(
             f"epoch {_epoch(trainer):>7}  {numbers}", highlight=False, soft_wrap=True
         )
@@ -269,7 +269,7 @@ def _epoch(trainer: Trainer) -> str:
     return f"{trainer.current_epoch + 1}/{trainer.max_epochs}"
 
 
-def _shown(name: str, value: float) -> str:
+def _format_number(name: str, value: float) -> str:
     words = name.replace("weight/", "λ ").replace("validation/", "val ").replace("/", " ")
     if name.endswith(("top1", "top5")):
         return f"{words} {value:.1%}"
@@ -334,24 +334,24 @@ class SamplePictures(AfterTask):
     ) -> None:
         if augmenter.settings.conditioning == "class":
             return
-        joint = augmenter.distribution(task.prepared(self.images.to(task.device)))
+        joint = augmenter.distribution(task.normalize(self.images.to(task.device)))
         for name, factor in joint.factors.items():
             if isinstance(factor, UniformBox):
                 widths = (factor.high - factor.low).mean(dim=0)
                 for i, width in enumerate(widths):
                     board.add_scalar(f"width/{name}/{i}", width, step)
             elif name in augmenter.phi.grids:
-                draws = factor.theta(factor.draw(64, generator=_seeded(task)))
+                draws = factor.theta(factor.draw(64, generator=_fixed_generator(task)))
                 board.add_histogram(f"box side/{name}", draws[..., 2] / 2, step)
 
 
 @torch.no_grad()
 def sample_sheet(task: AugmentedTask, images: Tensor, n_samples: int) -> Tensor:
     """Each image followed by its samples, one row per image, on white, ``(C, height, width)``."""
-    x = task.prepared(images.to(task.device))
+    x = task.normalize(images.to(task.device))
     training = task.augmenter.training
     task.augmenter.eval()
-    theta = task.augmenter.draw(x, n_samples, replace=True, generator=_seeded(task))
+    theta = task.augmenter.draw(x, n_samples, replace=True, generator=_fixed_generator(task))
     samples = task.augmenter.render(repeat_batch(x, n_samples), theta.flatten(0, 1))
     task.augmenter.train(training)
     cells = torch.cat([x[None], samples.unflatten(0, (n_samples, len(x)))])
@@ -362,5 +362,5 @@ def sample_sheet(task: AugmentedTask, images: Tensor, n_samples: int) -> Tensor:
     return torch.cat([functional.pad(image, (0, 4 * GAP), value=1.0), samples], dim=2)
 
 
-def _seeded(task: AugmentedTask) -> torch.Generator:
+def _fixed_generator(task: AugmentedTask) -> torch.Generator:
     return torch.Generator(task.mean.device).manual_seed(0)

@@ -24,7 +24,7 @@ from instaaug.shapes import Images
 from instaaug.tasks.representation import Representation
 from instaaug.tasks.task import AugmentedTask, check_losses
 
-__all__ = ["ContrastiveTask", "joined_views"]
+__all__ = ["ContrastiveTask", "gather_views"]
 
 
 class ContrastiveTask(AugmentedTask):
@@ -114,8 +114,8 @@ class ContrastiveTask(AugmentedTask):
     def _learn_augmented(self, x: Images, targets: Tensor, generator: Generator) -> None:
         batch = self.augmenter(x, 2, generator=generator)
         views = self.distortions(batch.inputs, generator)
-        z = self._projected(views)
-        found, own = self._compared(z)
+        z = self._project(views)
+        found, own = self._contrast(z)
         losses, credited = found.losses[:, own], found.credits()[:, own]
         if isinstance(self.augmenter, UnMix):
             credited = losses + self._mixed_losses(self.augmenter, views, z, generator)
@@ -130,16 +130,16 @@ class ContrastiveTask(AugmentedTask):
         mixed, share = un_mix.mix(views[: len(views) // 2], generator)
         projected = self.model(mixed)
         (one, own), (other, _) = (
-            self._compared(torch.stack([first, z[1]])) for first in (projected, projected.flip(0))
+            self._contrast(torch.stack([first, z[1]])) for first in (projected, projected.flip(0))
         )
         return share * one.losses[:, own] + (1 - share) * other.losses[:, own]
 
-    def _projected(self, views: Images) -> Float[Tensor, "2 inputs d"]:
+    def _project(self, views: Images) -> Float[Tensor, "2 inputs d"]:
         return self.model(views).unflatten(0, (2, -1))
 
-    def _compared(self, z: Float[Tensor, "2 inputs d"]) -> tuple[Contrast, slice]:
+    def _contrast(self, z: Float[Tensor, "2 inputs d"]) -> tuple[Contrast, slice]:
         """Views among those of all processes, and which of the inputs are our own."""
-        joined, own = joined_views(z)
+        joined, own = gather_views(z)
         found = contrast(joined, temperature=self.temperature)
         check_losses(found.losses, step=self.n_steps, epoch=self.current_epoch)
         return found, own
@@ -147,7 +147,7 @@ class ContrastiveTask(AugmentedTask):
     @override
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The loss of every view, from projections of all first and then all second ones."""
-        found, own = self._compared(outputs.unflatten(0, (2, -1)))
+        found, own = self._contrast(outputs.unflatten(0, (2, -1)))
         return found.losses[:, own].flatten()
 
     @override
@@ -175,7 +175,7 @@ class ContrastiveTask(AugmentedTask):
         """
         words = np.random.SeedSequence([self.seed, number]).generate_state(1, np.uint64)
         generator = Generator(self.mean.device).manual_seed(int(words[0]) >> 1)
-        z = self._projected(self.views(self.prepared(images.to(self.mean.device)), generator))
+        z = self._project(self.views(self.normalize(images.to(self.mean.device)), generator))
         found = contrast(z, temperature=self.temperature)
         tally.add(found.losses, found.is_found)
 
@@ -204,7 +204,7 @@ def _check_augmenter(augmenter: Augmenter) -> None:
         )
 
 
-def joined_views(z: Float[Tensor, "2 batch d"]) -> tuple[Float[Tensor, "2 joined d"], slice]:
+def gather_views(z: Float[Tensor, "2 batch d"]) -> tuple[Float[Tensor, "2 joined d"], slice]:
     """Views of the inputs of all processes, in their order, and which of the inputs are our own.
 
     Processes may have different numbers of inputs. The gradient that reaches a projection is the
@@ -218,11 +218,11 @@ def joined_views(z: Float[Tensor, "2 batch d"]) -> tuple[Float[Tensor, "2 joined
     dist.all_reduce(counts)
     ends = counts.cumsum(dim=0).tolist()
     own = slice(ends[dist.get_rank()] - z.shape[1], ends[dist.get_rank()])
-    joined: Tensor = _Joined.apply(z, own, ends[-1])  # type: ignore[no-untyped-call]
+    joined: Tensor = _GatherViews.apply(z, own, ends[-1])  # type: ignore[no-untyped-call]
     return joined, own
 
 
-class _Joined(Function):
+class _GatherViews(Function):
     """Everyone puts its part into a batch of zeros, and all are added up."""
 
     @staticmethod

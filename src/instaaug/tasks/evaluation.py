@@ -11,7 +11,7 @@ from instaaug.functional.probability import mutual_information
 from instaaug.scores import Tally
 from instaaug.tasks.task import AugmentedTask
 
-__all__ = ["Predictor", "evaluate", "learned_numbers", "make_predictor"]
+__all__ = ["Predictor", "evaluate", "make_predictor", "summarize_augmenter"]
 
 Batches = Iterable[tuple[Tensor, Tensor]]
 Predictor = Callable[[Tensor], Tensor]
@@ -41,7 +41,7 @@ def make_predictor(
 
     @torch.no_grad()
     def predict(x: Tensor) -> Tensor:
-        x = task.prepared(x.to(task.mean.device))
+        x = task.normalize(x.to(task.mean.device))
         if wrapped is None:
             return model(task.augmenter.canonical(x))
         return wrapped(x, generator)
@@ -59,7 +59,7 @@ def evaluate(predict: Predictor, batches: Batches, tally: Tally) -> dict[str, fl
 
 
 @torch.no_grad()
-def learned_numbers(task: AugmentedTask, batches: Batches) -> dict[str, dict[str, Any]]:
+def summarize_augmenter(task: AugmentedTask, batches: Batches) -> dict[str, dict[str, Any]]:
     """What an InstaAug learned, per factor: mean entropy and its band, λ, heed of the input.
 
     For a finite factor, the mutual information between input and choice, in nats, is the entropy
@@ -71,7 +71,7 @@ def learned_numbers(task: AugmentedTask, batches: Batches) -> dict[str, dict[str
     entropies: list[Tensor] = []
     probs: dict[str, list[Tensor]] = {}
     for x, _ in batches:
-        joint = augmenter.distribution(task.prepared(x.to(task.mean.device)))
+        joint = augmenter.distribution(task.normalize(x.to(task.mean.device)))
         entropies.append(joint.entropies().expand(len(x), -1))
         for name, factor in joint.finite().items():
             row = factor.logits.softmax(dim=-1).expand(len(x), -1)

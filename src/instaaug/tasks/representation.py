@@ -208,12 +208,12 @@ def fit_probe(
             "Give features of other classes, too."
         )
     ordered = sorted({float(decay) for decay in decays}, reverse=True)
-    held_out = _held_out(labels, validation_fraction, seed)
-    validation, start = _validated(features, labels, held_out, ordered)
+    held_out = _held_out_rows(labels, validation_fraction, seed)
+    validation, start = _validate(features, labels, held_out, ordered)
     decay = max(ordered, key=lambda one: validation.get(one, 0.0))  # the first of equal ones
     dtype = torch.float64 if features.numel() <= MOST_IN_DOUBLE else torch.float32
     regression = _Regression(features, labels, dtype)
-    solution = regression.solved(decay, start.get(decay), tolerance=TIGHT[dtype])
+    solution = regression.solve(decay, start.get(decay), tolerance=TIGHT[dtype])
     probe = _as_probe(regression, solution, seen, num_classes)
     return FittedProbe(probe=probe, decay=decay, validation=validation)
 
@@ -273,7 +273,9 @@ def _check_probe_settings(seed: int, validation_fraction: float, decays: Sequenc
         )
 
 
-def _held_out(labels: Int[Tensor, " n"], fraction: float, seed: int) -> Int[Tensor, " held_out"]:
+def _held_out_rows(
+    labels: Int[Tensor, " n"], fraction: float, seed: int
+) -> Int[Tensor, " held_out"]:
     """Rows to set aside: in random order within classes, evenly spaced over all of them.
 
     The first of each class stays, so that no class is left without.
@@ -287,7 +289,7 @@ def _held_out(labels: Int[Tensor, " n"], fraction: float, seed: int) -> Int[Tens
     return free[torch.arange(count, device=free.device) * len(free) // max(count, 1)]
 
 
-def _validated(
+def _validate(
     features: Tensor, labels: Tensor, held_out: Tensor, decays: Sequence[float]
 ) -> tuple[dict[float, float], dict[float, Tensor]]:
     """Accuracy on the rows set aside, and the weights fitted on the others, by decay."""
@@ -300,9 +302,9 @@ def _validated(
     solutions: dict[float, Tensor] = {}
     solution: Tensor | None = None
     for decay in decays:
-        solution = regression.solved(decay, solution, tolerance=LOOSE)
+        solution = regression.solve(decay, solution, tolerance=LOOSE)
         solutions[decay] = solution
-        right = regression.predicted(features[held_out], solution) == labels[held_out]
+        right = regression.predict(features[held_out], solution) == labels[held_out]
         accuracy[decay] = float(right.double().mean())
     return accuracy, solutions
 
@@ -323,7 +325,7 @@ class _Regression:
         n, d = features.shape
         covariance = features.new_zeros(d, d, dtype=torch.float64)
         for rows in features.split(ROWS_AT_ONCE):
-            z = self._standardized(rows).to(dtype)
+            z = self._standardize(rows).to(dtype)
             covariance += z.T @ z / n
         variances, self.basis = torch.linalg.eigh(covariance)
         # The last column, all ones, makes the bias one more weight.
@@ -331,9 +333,9 @@ class _Regression:
         self.inputs = features.new_ones(n, d + 1, dtype=dtype)
         places = self.inputs[:, :d].split(ROWS_AT_ONCE)
         for place, rows in zip(places, features.split(ROWS_AT_ONCE), strict=True):
-            place.copy_(self._standardized(rows) @ self.basis)
+            place.copy_(self._standardize(rows) @ self.basis)
 
-    def solved(
+    def solve(
         self, decay: float, start: Tensor | None, *, tolerance: float
     ) -> Float[Tensor, "classes features_and_bias"]:
         """Weights and, in the last column, biases at the minimum."""
@@ -342,7 +344,7 @@ class _Regression:
         unit = (self.variances / self.num_classes + penalty).rsqrt()
         if start is None:
             start = unit.new_zeros(self.num_classes, len(unit))
-        scaled = self._rotated(start, self.basis) / unit
+        scaled = self._rotate(start, self.basis) / unit
 
         def loss() -> float:
             weights = scaled * unit
@@ -358,13 +360,13 @@ class _Regression:
             line_search_fn="strong_wolfe",
         )
         optimizer.step(loss)
-        return self._rotated(scaled * unit, self.basis.T)
+        return self._rotate(scaled * unit, self.basis.T)
 
-    def predicted(self, features: Tensor, solution: Tensor) -> Int[Tensor, " n"]:
+    def predict(self, features: Tensor, solution: Tensor) -> Int[Tensor, " n"]:
         """The most probable class of each row."""
         weights, bias = solution[:, :-1], solution[:, -1]
         chunks = features.split(ROWS_AT_ONCE)
-        logits = (torch.addmm(bias, self._standardized(rows), weights.T) for rows in chunks)
+        logits = (torch.addmm(bias, self._standardize(rows), weights.T) for rows in chunks)
         return torch.cat([some.argmax(dim=1) for some in logits])
 
     def _loss_and_gradient(self, weights: Tensor) -> tuple[float, Tensor]:
@@ -381,11 +383,11 @@ class _Regression:
             gradient += residual.T @ rows
         return total / len(self.labels), gradient / len(self.labels)
 
-    def _standardized(self, rows: Tensor) -> Tensor:
+    def _standardize(self, rows: Tensor) -> Tensor:
         return (rows.double() - self.mean) / self.std
 
     @staticmethod
-    def _rotated(solution: Tensor, basis: Tensor) -> Tensor:
+    def _rotate(solution: Tensor, basis: Tensor) -> Tensor:
         """The weights times a basis; the biases as they are."""
         return torch.cat([solution[:, :-1] @ basis, solution[:, -1:]], dim=1)
 

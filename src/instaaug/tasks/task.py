@@ -30,7 +30,7 @@ __all__ = [
     "add_gradients",
     "check_losses",
     "check_weights",
-    "drawn_batch",
+    "draw_held_out",
 ]
 
 
@@ -130,7 +130,7 @@ class AugmentedTask(LightningModule, ABC):
     def check_outputs(self, outputs: object, n_inputs: int) -> None:
         """Raise unless the model's outputs have the shape that the targets need."""
 
-    def prepared(self, x: Tensor) -> Images:
+    def normalize(self, x: Tensor) -> Images:
         """Images as the augmenter and the model see them: floating point, normalized."""
         if not x.is_floating_point():
             x = x.to(self.mean.dtype).div_(255)
@@ -143,12 +143,12 @@ class AugmentedTask(LightningModule, ABC):
 
     @override
     def forward(self, x: Tensor) -> Tensor:
-        return self.predictor(self.augmenter.canonical(self.prepared(x)))
+        return self.predictor(self.augmenter.canonical(self.normalize(x)))
 
     @override
     def configure_optimizers(self) -> Any:
         made = []
-        for optimization, module in self._trained():
+        for optimization, module in self._optimized_modules():
             n_steps = self._count_steps(module)
             optimizer = optimization.make_optimizer(module.parameters())
             made.append((optimizer, optimization.make_schedule(optimizer, n_steps)))
@@ -167,11 +167,11 @@ class AugmentedTask(LightningModule, ABC):
         else:
             counted = optimizer_steps(self.trainer, first, accumulate=self.accumulate_grad_batches)
         if counted is None:
-            for optimization, _ in self._trained():
+            for optimization, _ in self._optimized_modules():
                 optimization.check_unknown_length()
         return counted or 0
 
-    def _trained(self) -> list[tuple[Optimization, nn.Module]]:
+    def _optimized_modules(self) -> list[tuple[Optimization, nn.Module]]:
         both = [(self.optimization, self.model), (self.phi_optimization, self.augmenter)]
         return [(o, m) for o, m in both if any(p.requires_grad for p in m.parameters())]
 
@@ -179,7 +179,7 @@ class AugmentedTask(LightningModule, ABC):
     def training_step(self, batch: Sequence[Tensor], batch_idx: int) -> None:
         x, targets = batch[0], batch[1]
         generator = self._generator()
-        x = self.prepared(x)
+        x = self.normalize(x)
         if self.flip:
             mirrored = torch.rand(len(x), 1, 1, 1, generator=generator, device=x.device) < 0.5
             x = torch.where(mirrored, x.flip(3), x)
@@ -224,8 +224,8 @@ class AugmentedTask(LightningModule, ABC):
         """A step of an augmenter that learns from images which the model does not train on."""
         if self.n_steps % augmenter.search_every or self.current_epoch < self._phi_starts:
             return {}
-        x, targets = drawn_batch(self.held_out, batch.batch_size, generator, self.device)
-        held_out = HeldOutBatch(self.prepared(x), targets)
+        x, targets = draw_held_out(self.held_out, batch.batch_size, generator, self.device)
+        held_out = HeldOutBatch(self.normalize(x), targets)
         objective = augmenter.search_objective(
             self.model, batch, held_out, self.losses, generator=generator
         )
@@ -265,7 +265,7 @@ class AugmentedTask(LightningModule, ABC):
         optimizers, schedules = _as_list(self.optimizers()), _as_list(self.lr_schedulers())
         resting = self.current_epoch < self._phi_starts
         for (optimization, module), optimizer, schedule in zip(
-            self._trained(), optimizers, schedules, strict=True
+            self._optimized_modules(), optimizers, schedules, strict=True
         ):
             assert isinstance(optimizer, LightningOptimizer)  # noqa: S101  # not fabric's
             if module not in learning:
@@ -419,7 +419,7 @@ class EpochMeans:
         return dict(zip(self.sums, means.tolist(), strict=True))
 
 
-def drawn_batch(
+def draw_held_out(
     held_out: LabeledImages | None, n_images: int, generator: Generator, device: torch.device
 ) -> tuple[Tensor, Tensor]:
     """Held-out images and targets without replacement; all of them if there are no more."""
