@@ -18,7 +18,7 @@ from instaaug.files import write_text
 from instaaug.networks.model_interface import evaluation_mode
 from instaaug.report.records import read_record
 from instaaug.report.theme import MissingPlottingError, save_figure
-from instaaug.runs.subjects import Subject, find_subject
+from instaaug.runs.loaded import LoadedRun, load_run
 from paper.objects.boxes import Fractions, object_boxes
 from paper.objects.findings import Findings, describe_findings, find_objects
 from paper.objects.pictures import draw_object_crops, draw_objects, evenly_sized
@@ -75,9 +75,9 @@ def search_objects(
     if n_images is not None and n_images < FEWEST:
         raise ArgumentError(f"`n_images` must be at least {FEWEST}: got {n_images}.")
     folder = Path(path) / "objects" if out is None else Path(out)
-    subject = find_subject(path)
+    subject = load_run(path)
     _crop_augmenter(subject)
-    every = subject.test_images(None)
+    every = subject.load_test_images(None)
     known = object_boxes(every, read_record(path).config, boxes)
     if len(known) < FEWEST:
         raise DataError(
@@ -108,7 +108,7 @@ def search_objects(
 
 @torch.no_grad()
 def crop_probabilities(
-    subject: Subject, images: LabeledImages
+    subject: LoadedRun, images: LabeledImages
 ) -> tuple[Float[Tensor, "n k"], Float[Tensor, "k 4"]]:
     """How probable every box is for every image, and the boxes.
 
@@ -125,7 +125,7 @@ def crop_probabilities(
         for start in range(0, len(images), AT_ONCE):
             rows = range(start, min(start + AT_ONCE, len(images)))
             pixels, targets = images.__getitems__(rows)
-            x = subject.prepared(pixels.to(subject.device))
+            x = subject.prepare(pixels.to(subject.device))
             joint = aug.distribution(x, targets.to(subject.device) if by_class else None)
             factor = joint[CROP]
             if not isinstance(factor, CategoricalTheta):
@@ -138,7 +138,7 @@ def crop_probabilities(
     return torch.cat(parts), table
 
 
-def _crop_augmenter(subject: Subject) -> InstaAug:
+def _crop_augmenter(subject: LoadedRun) -> InstaAug:
     aug = subject.augmenter
     if not isinstance(aug, InstaAug):
         raise ArgumentError(

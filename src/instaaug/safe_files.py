@@ -6,59 +6,25 @@ import json
 from pathlib import Path
 from typing import Any
 
-from instaaug.errors import DataError, InstaAugError
+from instaaug import yaml_files
+from instaaug.errors import ArgumentError, DataError
 
-__all__ = ["MissingYamlError", "load_yaml", "read_csv", "read_json", "read_yaml"]
+__all__ = ["read_csv", "read_json", "read_yaml"]
 
-MOST_YAML, MOST_BYTES = 1 << 16, 1 << 24  # bytes; the parser of YAML is slow
-DEEPEST = 8  # mappings and lists within each other; the time of the parser is quadratic in them
-
-
-class MissingYamlError(InstaAugError, ImportError):
-    """PyYAML is needed for settings and is not installed."""
+MOST_BYTES = 1 << 24
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """A YAML file of settings by name, flat and without aliases, which can unfold into billions.
+    """A YAML file of settings by name.
 
     Raises:
         DataError: If it is anything else.
         FileNotFoundError: If there is none.
     """
     try:
-        import yaml
-    except ImportError as error:
-        raise MissingYamlError(
-            "Settings of a run need PyYAML, which is not installed. Run: pip install "
-            "'instaaug[train]'"
-        ) from error
-    try:
-        content = load_yaml(_text(path, MOST_YAML))
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{_requirement(path)}: {_first_words(error)}.") from None
-    return _mapping(path, content)
-
-
-def load_yaml(text: str) -> Any:
-    """What a flat YAML text without aliases says; no text takes long to refuse.
-
-    Raises:
-        ValueError: If it is too long, is deep or has aliases: no settings are.
-        yaml.YAMLError: If it is not YAML.
-    """
-    import yaml
-
-    if len(text) > MOST_YAML:
-        raise ValueError(f"it has {len(text):,} characters, and settings at most {MOST_YAML:,}")
-    depth = 0
-    for event in yaml.parse(text, yaml.SafeLoader):  # lazily: stops before it gets slow
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
-        if isinstance(event, yaml.AliasEvent) or depth > DEEPEST:
-            raise ValueError("it has aliases or is deep, which settings are not")
-    return yaml.safe_load(text)
+        return yaml_files.read_yaml(path)
+    except ArgumentError as error:
+        raise DataError(f"{_requirement(path)}: {error}") from None
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -112,7 +112,7 @@ def test_predictions_do_not_depend_on_how_many_files_are_read_at_once(
     shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = list(predict_files(shop / "run", [shop / "pets"], n_samples=0))
-    monkeypatch.setattr("instaaug.runs.predicted_files.CHUNK", 5)
+    monkeypatch.setattr("instaaug.runs.inference.CHUNK", 5)
     again = list(predict_files(shop / "run", [shop / "pets"], n_samples=0))
     assert [row["label"] for row in rows] == [row["label"] for row in again]
     assert [r["probability"] for r in rows] == pytest.approx([r["probability"] for r in again])

@@ -220,7 +220,7 @@ def test_a_run_without_augmentation_has_nothing_to_inspect(
 def test_many_images_fill_several_pictures(
     instaaug: CommandLine, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("instaaug.runs.inspecting.MOST_INPUTS", 2)
+    monkeypatch.setattr("instaaug.runs.inference.MOST_INPUTS", 2)
     shutil.copytree(shop / "run", tmp_path / "mine")
     files = sorted((shop / "pets" / "cat").iterdir())[:3]
     done = instaaug("inspect", "mine", *files, "--samples", 2)

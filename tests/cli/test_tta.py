@@ -20,11 +20,10 @@ from safetensors.torch import load_file
 from instaaug.data import LabeledImages
 from instaaug.data.decode import decode_image
 from instaaug.frozen import StaticPolicy
-from instaaug.runs.frozen_data import image_hashes
-from instaaug.runs.frozen_fit import fit_frozen
-from instaaug.runs.frozen_inference import predict_frozen
-from instaaug.runs.frozen_run import FrozenRun
+from instaaug.runs.frozen import image_hashes
+from instaaug.runs.inference import predict_frozen
 from instaaug.runs.settings import TtaSettings
+from instaaug.runs.tta import Run, fit_frozen
 from tests.support.command_line import CommandLine
 from tests.support.forked import exit_codes
 from tests.support.killed import fit_and_die
@@ -52,7 +51,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as printed:
         patch.setenv("INSTAAUG_CACHE", str(folder / "cache"))
         patch.setenv("COLUMNS", "200")
-        patch.setattr("instaaug.runs.frozen_pictures.N_PHOTOS", 2)
+        patch.setattr("instaaug.runs.tta.N_PHOTOS", 2)
         patch.setattr(sys, "argv", ["instaaug", *command])
         with pytest.raises(SystemExit) as stop:
             main()
@@ -64,7 +63,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def undrawn(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One figure of crops is enough."""
-    monkeypatch.setattr("instaaug.runs.frozen_fit.crops_figure", lambda *_: None)
+    monkeypatch.setattr("instaaug.runs.tta.crops_figure", lambda *_: None)
 
 
 @pytest.fixture
@@ -129,7 +128,7 @@ def test_the_table_is_printed_with_the_classes_and_what_to_do_next(place: Path) 
 def test_a_finished_fit_is_told_again_and_not_repeated(
     instaaug: CommandLine, fit: Path, spots: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("instaaug.runs.frozen_fit.fit_views", must_not)
+    monkeypatch.setattr("instaaug.runs.tta.fit_views", must_not)
     done = instaaug("tta", "fit", MODEL, spots, "--out", fit, *QUICK)
     assert done.code == 0, done.err
     assert "On 36 held-out images" in done.out
@@ -248,7 +247,7 @@ def test_a_run_of_ours_is_a_model_and_its_training_images_are_left_alone(
     trained = content(shop / "run" / "results.json")
     results = content(tmp_path / "fit" / "results.json")
     assert results["n_fit"] + results["n_test"] == trained["n_test"]
-    facts = FrozenRun(tmp_path / "fit").read_facts()
+    facts = Run(tmp_path / "fit").read_facts()
     assert (facts.size, facts.side, facts.classes) == (16, 32, ("cat", "dog", "ibis"))
     assert "in this order" not in done.out  # the run knows its classes
 
@@ -326,7 +325,7 @@ def test_classes_in_another_order_are_told_by_a_file(
         "which is chance. Check --model.classes, --model.mean, --model.std and --size." in done.out
     )
     assert "in this order" not in done.out
-    assert FrozenRun(tmp_path / "fit").read_facts().classes == ("green", "red", "blue")
+    assert Run(tmp_path / "fit").read_facts().classes == ("green", "red", "blue")
     (tmp_path / "names.txt").write_text("green\nred\npurple\n")
     sentence = instaaug.error("tta", "fit", MODEL, spots, "--out", "new", *QUICK, *few)
     assert sentence.startswith("`data` must have the classes that the model knows: blue is new.")
@@ -519,7 +518,7 @@ def test_one_view_is_the_model_itself_calibrated(
     instaaug: CommandLine, place: Path, spots: Path
 ) -> None:
     """32 pixels become 16 by averaging, and the model only averages."""
-    fitted = FrozenRun(place / "fit").load()
+    fitted = Run(place / "fit").load()
     file = spots / "blue" / "1.png"
     (row,) = predict_frozen(place / "fit", [file], n_views=1, n_top=3)
     pixels = torch.from_numpy(decode_image(file, size=32, channels=3)).permute(2, 0, 1)[None]
@@ -531,7 +530,7 @@ def test_one_view_is_the_model_itself_calibrated(
 
 
 def test_early_stopping_adds_a_column(instaaug: CommandLine, place: Path, spots: Path) -> None:
-    fitted = FrozenRun(place / "fit").load()
+    fitted = Run(place / "fit").load()
     assert fitted.temperature(1) == max(fitted.temperatures.values())
     alone = predict_frozen(place / "fit", [spots / "red"], n_views=1)
     enough = sorted(row["probability"] for row in alone)[12]  # for half of the images

@@ -15,9 +15,9 @@ from instaaug.cli.tune import run_tune
 from instaaug.compare.state import claimed_by_one
 from instaaug.errors import ArgumentError
 from instaaug.report.theme import MissingPlottingError
-from instaaug.runs.run_directory import read_yaml
 from instaaug.runs.settings import read_config
 from instaaug.tune.search import tune
+from instaaug.yaml_files import read_yaml
 from tests.support.picture_folders import plain_folder
 
 QUICK = {

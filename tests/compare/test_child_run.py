@@ -13,7 +13,7 @@ from instaaug.compare import lone_run
 from instaaug.compare.child_run import ChildRun, Outcome, last_lines
 from instaaug.compare.state import claimed_by_one
 from instaaug.errors import ArgumentError
-from instaaug.runs.run_directory import RunDirectory
+from instaaug.runs.folder import Run
 from instaaug.runs.settings import TrainSettings
 
 BASE = TrainSettings.from_mapping({"trainer.max_epochs": 3})
@@ -26,7 +26,7 @@ time.sleep(60)
 
 @pytest.fixture
 def child(tmp_path: Path) -> Iterator[ChildRun]:
-    RunDirectory(tmp_path).start(BASE)
+    Run(tmp_path).start(BASE)
     run = ChildRun(tmp_path)
     yield run
     run.stop(at_once=True)

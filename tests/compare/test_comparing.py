@@ -13,7 +13,7 @@ from instaaug.compare.results import read_comparison, write_tables
 from instaaug.compare.standings import Standing
 from instaaug.compare.state import Failure, read_failure, read_state
 from instaaug.errors import ArgumentError
-from instaaug.runs.run_directory import RunDirectory
+from instaaug.runs.folder import Run
 from instaaug.runs.settings import TrainSettings
 from instaaug.tasks import Interrupted
 from tests.support.fleet import FakeRun, Fleet
@@ -26,7 +26,7 @@ NAN = Failure("The loss became NaN.", ["epoch 1", "failed: The loss became NaN."
 def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("instaaug.compare.comparing.SECONDS_BETWEEN", 0.0)
     monkeypatch.setattr("instaaug.compare.comparing._n_processors", lambda: 8)
-    monkeypatch.setattr("instaaug.runs.run_directory.environment", dict)
+    monkeypatch.setattr("instaaug.runs.folder.environment", dict)
 
 
 def contenders(words: str = "none,random") -> list[Contender]:
@@ -51,7 +51,7 @@ def test_all_contenders_run_with_a_seed_before_the_next(tmp_path: Path) -> None:
 
 def test_each_run_has_its_own_settings(tmp_path: Path) -> None:
     compare(BASE, contenders(), [0, 4], tmp_path, start=Fleet())
-    config = RunDirectory(tmp_path / "random" / "seed_4").TrainSettings.from_mapping()
+    config = Run(tmp_path / "random" / "seed_4").TrainSettings.from_mapping()
     assert config == BASE.override({"method": "random", "seed": 4})
 
 
@@ -61,9 +61,7 @@ def test_jobs_share_the_processors(tmp_path: Path, jobs: int, threads: int) -> N
     compare(BASE, contenders(), range(6), tmp_path, jobs=jobs, start=fleet)
     assert fleet.most_at_work == jobs
     assert len(fleet.started) == 12
-    assert (
-        RunDirectory(tmp_path / "none" / "seed_5").TrainSettings.from_mapping().threads == threads
-    )
+    assert Run(tmp_path / "none" / "seed_5").TrainSettings.from_mapping().threads == threads
 
 
 def test_every_change_is_told(tmp_path: Path) -> None:
@@ -93,7 +91,7 @@ def test_nothing_to_do_is_refused(tmp_path: Path, numbers: dict[str, object]) ->
 def test_finished_runs_are_kept_and_interrupted_ones_go_on(tmp_path: Path) -> None:
     first, second = Fleet(), Fleet()
     compare(BASE, contenders("none"), [0], tmp_path, start=first)
-    half = RunDirectory(tmp_path / "random" / "seed_0")
+    half = Run(tmp_path / "random" / "seed_0")
     half.start(BASE.override({"method": "random"}))
     (half.path / "last.ckpt").write_text("a checkpoint")
     rest = half.path / ".last.ckpt.0123.part"
@@ -112,7 +110,7 @@ def test_a_folder_without_settings_begins_from_the_start(tmp_path: Path) -> None
     (folder / ".config.yaml.0123.part").write_text("data: spr")
     (folder / "log.txt").write_text("")
     compare(BASE, contenders("none"), [0], tmp_path, start=Fleet())
-    assert RunDirectory(folder).TrainSettings.from_mapping() == BASE.override({"method": "none"})
+    assert Run(folder).TrainSettings.from_mapping() == BASE.override({"method": "none"})
 
 
 @pytest.mark.parametrize(
@@ -249,10 +247,7 @@ def test_what_failed_may_begin_again_with_other_settings(tmp_path: Path) -> None
     with pytest.raises(ArgumentError, match=r"`learning_rate` must be 9\.0"):
         compare(BASE, cold, [0], tmp_path, start=Fleet())
     compare(BASE, cold, [0], tmp_path, start=Fleet(), retry=True)
-    assert (
-        RunDirectory(tmp_path / "mine" / "seed_0").TrainSettings.from_mapping().learning_rate
-        == 0.1
-    )
+    assert Run(tmp_path / "mine" / "seed_0").TrainSettings.from_mapping().learning_rate == 0.1
     state = read_state(tmp_path)
     assert state is not None
     assert state.contenders["mine"]["learning_rate"] == 0.1

@@ -29,7 +29,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = {"instaaug": "1.0", "commit": None, "torch": "2.4"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("instaaug.compare.comparing.SECONDS_BETWEEN", 0.0)
-        patch.setattr("instaaug.runs.run_directory.environment", lambda: made)
+        patch.setattr("instaaug.runs.folder.environment", lambda: made)
         compare(BASE, read_contenders("none,random", BASE), [0, 1], folder, start=Fleet())
     return folder
 

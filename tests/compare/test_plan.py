@@ -36,7 +36,7 @@ BOTH = read_contenders("none,random", BASE)
 def ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "measured_epoch", lambda _: 10.0)
     monkeypatch.setattr("instaaug.compare.comparing.SECONDS_BETWEEN", 0.0)
-    monkeypatch.setattr("instaaug.runs.run_directory.environment", dict)
+    monkeypatch.setattr("instaaug.runs.folder.environment", dict)
 
 
 def state_of(out: Path, contenders: Sequence[Contender] = BOTH) -> ComparisonState:

@@ -15,7 +15,7 @@ from instaaug.data import load_data
 from instaaug.errors import ArgumentError
 from instaaug.methods import Augerino, AugerinoColor, NoAugmentation, RandomAugmentation
 from instaaug.runs.build import build_task
-from instaaug.runs.data_facts import DataFacts
+from instaaug.runs.folder import DataFacts
 from instaaug.runs.settings import TrainSettings
 from instaaug.tasks import RegressionTask, SupervisedTask
 

@@ -12,8 +12,8 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from instaaug.errors import ArgumentError, UnknownNameError, WeightsFileError
+from instaaug.runs.folder import Run
 from instaaug.runs.inference import predict_files, score_run
-from instaaug.runs.run_directory import RunDirectory
 from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import load_splits, resume, train
 from instaaug.tasks import ContrastiveTask, make_predictor
@@ -84,7 +84,7 @@ def test_an_interrupted_run_ends_as_if_it_had_not_been(whole: Path, tmp_path: Pa
 
 def test_averaged_features_are_what_predictions_come_from(whole: Path) -> None:
     """Logits of a linear probe, averaged over views, are the logits of averaged features."""
-    task = RunDirectory(whole).load_task()
+    task = Run(whole).load_task()
     assert isinstance(task, ContrastiveTask)
     x = load_splits(CROPS).test.__getitems__(range(8))[0]
     encode = make_predictor(task, n_samples=3, model=task.model.encoder)
@@ -121,10 +121,10 @@ def test_a_damaged_probe_is_named(whole: Path, tmp_path: Path) -> None:
     tensors = load_file(path)
     save_file({k: v for k, v in tensors.items() if k != "plain.probe.weight"}, path)
     with pytest.raises(WeightsFileError, match=r"probe\.safetensors' is not as the run wrote it"):
-        RunDirectory(tmp_path / "run").load_task()
+        Run(tmp_path / "run").load_task()
     path.write_bytes(b"nothing")
     with pytest.raises(WeightsFileError, match=r"probe\.safetensors' is not as the run wrote it"):
-        RunDirectory(tmp_path / "run").load_task()
+        Run(tmp_path / "run").load_task()
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_options_reach_the_task(tmp_path: Path) -> None:
         }
     )
     train(config, tmp_path / "run")
-    task = RunDirectory(tmp_path / "run").load_task()
+    task = Run(tmp_path / "run").load_task()
     assert isinstance(task, ContrastiveTask)
     assert task.temperature == 0.07
     assert task.distortions.probabilities["gray"] == 1.0

@@ -10,15 +10,16 @@ import torch
 
 from instaaug.data import LabeledImages
 from instaaug.errors import ArgumentError, DataError
-from instaaug.runs.frozen_data import (
+from instaaug.runs.frozen import (
+    ModelSource,
     chosen_sizes,
     class_order,
+    find_model,
     image_hashes,
     load_images,
     split_by_hash,
     without_hashes,
 )
-from instaaug.runs.frozen_model import ModelSource, find_model
 from instaaug.runs.settings import TtaSettings
 from tests.support.picture_files import class_folders
 from tests.support.picture_folders import gray_levels

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from instaaug.errors import ArgumentError
-from instaaug.runs.frozen_model import FrozenModel, build_model, channels_of, find_model
+from instaaug.runs.frozen import FrozenModel, build_model, channels_of, find_model
 from instaaug.runs.settings import TtaSettings
 from tests.support.spots import COLORS, Spotter
 

@@ -10,13 +10,11 @@ from instaaug.data import LabeledImages
 from instaaug.frozen import FrozenViews, fit_temperature, tabulate
 from instaaug.frozen.table import all_views
 from instaaug.networks import FrozenFeatures
-from instaaug.runs.frozen_baselines import BASELINES, baselines_named
-from instaaug.runs.frozen_data import load_images
-from instaaug.runs.frozen_learning import fit_views, honest_temperatures
-from instaaug.runs.frozen_model import build_model, find_model
-from instaaug.runs.frozen_run import FittedViews, FrozenFacts
-from instaaug.runs.frozen_scores import merged_outputs, score, tabulated_outputs
+from instaaug.runs.frozen import build_model, find_model, load_images
 from instaaug.runs.settings import TtaSettings
+from instaaug.runs.tta import DataFacts, FittedViews, fit_views, honest_temperatures
+from instaaug.runs.tta_evaluation import BASELINES, baselines_named
+from instaaug.runs.view_scores import merged_outputs, score, tabulated_outputs
 from tests.support.spots import COLORS, spot_folder
 
 COUNTS = (1, 2, 4, 7)
@@ -40,7 +38,7 @@ def fitted_to(images: LabeledImages, **settings: str | int) -> FittedViews:
     source = find_model(config.model)
     model = build_model(source, config, 3)
     aug = fit_views(config, model, images, size=16)
-    facts = FrozenFacts(16, 32, 3, COLORS, "", "")
+    facts = DataFacts(16, 32, 3, COLORS, "", "")
     return FittedViews(config, facts, source, model, aug, {1: 1.0, 4: 2.0})
 
 

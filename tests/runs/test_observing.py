@@ -9,10 +9,9 @@ from torch.nn import functional as F
 
 from instaaug.augmentation import InstaAug
 from instaaug.errors import ArgumentError
-from instaaug.runs.observing import look_at, observed_images
+from instaaug.runs.loaded import Subject, find_subject
+from instaaug.runs.observing import look_at, observed_images, shared_inputs
 from instaaug.runs.settings import TrainSettings
-from instaaug.runs.shared_inputs import shared_inputs
-from instaaug.runs.subjects import Subject, find_subject
 from instaaug.runs.training import train
 
 CONFIG = TrainSettings.from_mapping(

@@ -27,7 +27,7 @@ from instaaug.methods.fast_auto_augment import (
     density_match,
 )
 from instaaug.runs import policy_search
-from instaaug.runs.data_facts import DataFacts
+from instaaug.runs.folder import DataFacts
 from instaaug.runs.policy_search import FILE, find_policy, prepared_policy
 from instaaug.runs.settings import TrainSettings
 from instaaug.tasks import AugmentedTask, BatchLoader, Interrupted

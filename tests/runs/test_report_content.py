@@ -11,11 +11,10 @@ import torch
 from instaaug.errors import ArgumentError, NonFiniteError
 from instaaug.report.page.build import page_html
 from instaaug.report.records import read_record
+from instaaug.runs.loaded import Subject, find_subject
 from instaaug.runs.observing import look_at
-from instaaug.runs.report_column import Column
-from instaaug.runs.report_content import MOST_BYTES, page_content
+from instaaug.runs.reporting import MOST_BYTES, Column, page_content
 from instaaug.runs.settings import TrainSettings
-from instaaug.runs.subjects import Subject, find_subject
 from instaaug.runs.training import train
 from instaaug.stats import mcnemar_p_value
 from tests.support.picture_folders import plain_folder
@@ -81,8 +80,8 @@ def test_the_page_is_not_larger_than_it_may_be(
 ) -> None:
     one = column(trained(tmp_path / "a"))
     most = 250_000
-    monkeypatch.setattr("instaaug.runs.report_content.MOST_BYTES", float(most))
-    monkeypatch.setattr("instaaug.runs.report_content.LEAST_FOR_PICTURES", 0.0)
+    monkeypatch.setattr("instaaug.runs.reporting.MOST_BYTES", float(most))
+    monkeypatch.setattr("instaaug.runs.reporting.LEAST_FOR_PICTURES", 0.0)
     noise = torch.randint(0, 256, (16, 160, 160, 3), dtype=torch.uint8)
     heavy = replace(one, seen=replace(one.seen, pictures=noise))
     assert len(page_html(page_content([heavy], n_test=16))) <= 1.05 * most

@@ -18,11 +18,11 @@ from torch import Tensor
 from typing_extensions import override
 
 from instaaug.errors import ArgumentError, DataError, InstaAugError, WeightsFileError
-from instaaug.runs.data_facts import DataFacts
-from instaaug.runs.run_directory import RunDirectory, read_yaml
+from instaaug.runs.folder import DataFacts, Run
 from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import resume, train
 from instaaug.tasks import AugmentedTask, make_predictor
+from instaaug.yaml_files import read_yaml
 from tests.runs.conftest import few_sprites
 
 CONFIG = TrainSettings.from_mapping(
@@ -39,7 +39,7 @@ FACTS = DataFacts(16, 3, ("a", "b"), 2, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2), "01234
 
 
 class Finished(NamedTuple):
-    run: RunDirectory
+    run: Run
     task: AugmentedTask
     results: dict[str, Any]
 
@@ -62,14 +62,14 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
         few_sprites(patch)
         patch.setattr("sys.argv", ["/secret/bin/instaaug", "train", "--trainer.max_epochs", "1"])
         results = train(CONFIG, out, callbacks=[catch])
-    return Finished(RunDirectory(out), catch.task, results)
+    return Finished(Run(out), catch.task, results)
 
 
 @pytest.fixture
-def run(finished: Finished, tmp_path: Path) -> RunDirectory:
+def run(finished: Finished, tmp_path: Path) -> Run:
     """A copy that a test may spoil."""
     shutil.copytree(finished.run.path, tmp_path / "copy")
-    return RunDirectory(tmp_path / "copy")
+    return Run(tmp_path / "copy")
 
 
 def images() -> Tensor:
@@ -123,7 +123,7 @@ def test_a_loaded_task_gives_the_outputs_of_the_trained_one(
 # Beginning
 
 
-def test_a_folder_that_holds_a_run_is_refused_and_left_as_it_is(run: RunDirectory) -> None:
+def test_a_folder_that_holds_a_run_is_refused_and_left_as_it_is(run: Run) -> None:
     before = run.config_file.read_bytes()
     with pytest.raises(ArgumentError, match=r"'.*copy' holds a run\. Go on with it by `instaaug"):
         train(CONFIG.override({"seed": 1}), run.path)
@@ -158,7 +158,7 @@ def test_what_was_in_the_folder_before_stays(tmp_path: Path) -> None:
 
 
 def test_facts_may_be_written_again_but_not_others(tmp_path: Path) -> None:
-    run = RunDirectory(tmp_path)
+    run = Run(tmp_path)
     run.write_facts(FACTS)
     run.write_facts(FACTS)
     with pytest.raises(ArgumentError, match="had the hash 0123456789abcdef, now it has other"):
@@ -166,9 +166,7 @@ def test_facts_may_be_written_again_but_not_others(tmp_path: Path) -> None:
     assert run.read_facts() == FACTS
 
 
-def test_a_run_goes_on_with_its_own_images_only(
-    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_goes_on_with_its_own_images_only(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("instaaug.data.sprites.N_TRAIN", 40)
     with pytest.raises(ArgumentError, match="`data` must be the same as when the run began"):
         resume(run.path)
@@ -179,10 +177,10 @@ def test_a_run_goes_on_with_its_own_images_only(
 
 def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no run in '.*': it has no config.yaml"):
-        RunDirectory(tmp_path).read_config()
+        Run(tmp_path).read_config()
 
 
-def test_a_run_without_weights_has_not_finished(run: RunDirectory) -> None:
+def test_a_run_without_weights_has_not_finished(run: Run) -> None:
     run.model_file.unlink()
     with pytest.raises(FileNotFoundError, match=r"has not finished: .* `instaaug resume .*copy`"):
         run.load_task()
@@ -198,7 +196,7 @@ def test_a_run_without_weights_has_not_finished(run: RunDirectory) -> None:
     ],
 )
 def test_settings_that_name_code_are_refused_and_nothing_runs(
-    run: RunDirectory, tmp_path: Path, text: str
+    run: Run, tmp_path: Path, text: str
 ) -> None:
     run.config_file.write_text(text)
     with pytest.raises(ArgumentError, match=r"`config` must be YAML: .* could not determine a"):
@@ -223,7 +221,7 @@ def test_settings_that_name_code_are_refused_and_nothing_runs(
 def test_settings_that_cannot_be_read_are_refused(
     tmp_path: Path, content: bytes, words: str
 ) -> None:
-    run = RunDirectory(tmp_path)
+    run = Run(tmp_path)
     run.config_file.write_bytes(content)
     with pytest.raises(InstaAugError, match=words):
         run.read_config()
@@ -232,20 +230,20 @@ def test_settings_that_cannot_be_read_are_refused(
 def test_an_empty_file_means_the_defaults(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("# nothing yet\n")
     assert read_yaml(tmp_path / "config.yaml") == {}
-    assert RunDirectory(tmp_path).read_config() == TrainSettings()
+    assert Run(tmp_path).read_config() == TrainSettings()
 
 
 @pytest.mark.parametrize(
     "content", ["{", "[]", "{}", "3", json.dumps({**asdict(FACTS), "n_targets": "2"})]
 )
-def test_facts_that_were_spoiled_are_refused(run: RunDirectory, content: str) -> None:
+def test_facts_that_were_spoiled_are_refused(run: Run, content: str) -> None:
     run.facts_file.write_text(content)
     with pytest.raises(DataError, match=r"data\.json' must be as the run wrote it: "):
         run.load_task()
 
 
 def test_a_hostile_run_cannot_call_a_function_with_words_of_its_own(
-    run: RunDirectory, tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     settings = {**CONFIG.to_dict(), "model": "os:system"}
     run.config_file.write_text(yaml.safe_dump(settings))
@@ -271,7 +269,7 @@ FILES = pytest.mark.parametrize("name", ["model.safetensors", "aug.safetensors"]
 
 @FILES
 def test_a_pickle_instead_of_weights_is_refused_and_not_unpacked(
-    run: RunDirectory, tmp_path: Path, name: str
+    run: Run, tmp_path: Path, name: str
 ) -> None:
     (run.path / name).write_bytes(pickle.dumps(Bomb(tmp_path / "hacked")))
     with pytest.raises(WeightsFileError, match=rf"{name}' does not fit the settings of its run"):
@@ -281,7 +279,7 @@ def test_a_pickle_instead_of_weights_is_refused_and_not_unpacked(
 
 @FILES
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 0.999])
-def test_truncated_weights_are_refused(run: RunDirectory, name: str, share: float) -> None:
+def test_truncated_weights_are_refused(run: Run, name: str, share: float) -> None:
     content = (run.path / name).read_bytes()
     (run.path / name).write_bytes(content[: int(share * len(content))])
     with pytest.raises(WeightsFileError, match=rf"{name}' does not fit the settings of its run"):
@@ -289,7 +287,7 @@ def test_truncated_weights_are_refused(run: RunDirectory, name: str, share: floa
 
 
 @FILES
-def test_weights_of_other_shapes_are_refused(run: RunDirectory, name: str) -> None:
+def test_weights_of_other_shapes_are_refused(run: Run, name: str) -> None:
     tensors = load_file(run.path / name)
     save_file({key: torch.zeros(*t.shape, 2) for key, t in tensors.items()}, run.path / name)
     with pytest.raises(WeightsFileError, match="size mismatch"):
@@ -297,7 +295,7 @@ def test_weights_of_other_shapes_are_refused(run: RunDirectory, name: str) -> No
 
 
 @FILES
-def test_weights_that_lack_a_tensor_are_refused(run: RunDirectory, name: str) -> None:
+def test_weights_that_lack_a_tensor_are_refused(run: Run, name: str) -> None:
     tensors = load_file(run.path / name)
     tensors.pop(min(tensors))
     save_file(tensors, run.path / name)
@@ -305,7 +303,7 @@ def test_weights_that_lack_a_tensor_are_refused(run: RunDirectory, name: str) ->
         run.load_task()
 
 
-def test_a_checkpoint_with_code_in_it_is_not_unpacked(run: RunDirectory, tmp_path: Path) -> None:
+def test_a_checkpoint_with_code_in_it_is_not_unpacked(run: Run, tmp_path: Path) -> None:
     run.results_file.unlink()
     torch.save({"state_dict": Bomb(tmp_path / "hacked")}, run.checkpoint)
     with pytest.raises(Exception, match=r"(?i)weights.only|checkpoint"):

@@ -14,8 +14,8 @@ from typing_extensions import override
 
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.runs.build import build_task
+from instaaug.runs.folder import Run
 from instaaug.runs.inference import score_run
-from instaaug.runs.run_directory import RunDirectory
 from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import load_splits, resume, train
 from tests.runs.conftest import N_TEST, N_TRAIN, few_sprites
@@ -130,7 +130,7 @@ def test_an_interrupted_run_ends_as_if_it_had_not_been(method: Any, tmp_path: Pa
 def test_a_run_without_a_checkpoint_starts_again(tmp_path: Path) -> None:
     config = SMALL.override({"trainer.max_epochs": 1})
     whole = train(config, tmp_path / "whole")
-    RunDirectory(tmp_path / "empty").start(config)
+    Run(tmp_path / "empty").start(config)
     assert resume(tmp_path / "empty") == whole
 
 
@@ -194,7 +194,7 @@ def test_epochs_without_augmentation_leave_the_augmenter_as_it_was(tmp_path: Pat
     )
     train(rested, tmp_path / "rested")
     train(awake, tmp_path / "awake")
-    first = RunDirectory(tmp_path / "rested")
+    first = Run(tmp_path / "rested")
     start = build_task(rested, first.read_facts()).augmenter.state_dict()
     learned = {run: load_file(tmp_path / run / "aug.safetensors") for run in ("rested", "awake")}
     weights = [name for name in start if name.startswith("phi")]
@@ -250,7 +250,7 @@ def test_other_images_must_have_the_shape_that_was_trained(
     run: Path, tmp_path: Path, side: int, channels: int
 ) -> None:
     images = np.zeros((8, side, side, channels), dtype=np.uint8)
-    classes = np.array(RunDirectory(run).read_facts().classes)
+    classes = np.array(Run(run).read_facts().classes)
     np.savez(tmp_path / "a.npz", images=images, labels=np.arange(8) % 4, classes=classes)
     words = f"`size` and `channels` must be those of 'a.npz', .* {side} pixels and {channels} ch"
     with pytest.raises(ArgumentError, match=words):

@@ -11,9 +11,9 @@ from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import Callback
 from typing_extensions import override
 
-from instaaug.runs.frozen_fit import fit_frozen
 from instaaug.runs.settings import TrainSettings, TtaSettings
 from instaaug.runs.training import train
+from instaaug.runs.tta import fit_frozen
 from instaaug.tasks import WholeCheckpointIO
 
 __all__ = ["At", "fit_and_die", "save_and_die", "train_and_die"]

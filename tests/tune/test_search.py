@@ -11,12 +11,12 @@ import pytest
 
 from instaaug.errors import ArgumentError, NonFiniteError
 from instaaug.methods.fast_auto_augment import MissingOptunaError
-from instaaug.runs.run_directory import read_yaml
 from instaaug.runs.settings import TrainSettings
 from instaaug.tune.folder import TuningFolder
 from instaaug.tune.search import Tuned, tune
 from instaaug.tune.trial import Report, rungs_of
 from instaaug.tune.trial_record import TrialRecord
+from instaaug.yaml_files import read_yaml
 from tests.runs.conftest import few_sprites
 
 CONFIG = TrainSettings.from_mapping(

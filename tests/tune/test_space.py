@@ -8,7 +8,7 @@ import pytest
 
 from instaaug.augmentation import InstaAug
 from instaaug.runs.build import build_task
-from instaaug.runs.data_facts import DataFacts
+from instaaug.runs.folder import DataFacts
 from instaaug.runs.settings import TrainSettings
 from instaaug.tune.space import SearchSpace
 

@@ -10,12 +10,13 @@ import pytest
 import torch
 
 from instaaug.errors import DataError
-from instaaug.runs.run_directory import RunDirectory, read_yaml
+from instaaug.runs.folder import Run
 from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import load_splits, train
 from instaaug.tasks import BatchLoader, Interrupted, make_predictor
 from instaaug.tune.search import tune
 from instaaug.tune.trial import run_trial, rungs_of
+from instaaug.yaml_files import read_yaml
 from tests.runs.conftest import few_sprites
 from tests.support.picture_folders import gray_levels
 
@@ -83,7 +84,7 @@ def test_scores_are_those_of_the_run_on_its_validation_images(
 ) -> None:
     """As told by a run that nobody watched; and the trial looks at no test image."""
     train(SMALL, tmp_path / "run")
-    task = RunDirectory(tmp_path / "run").load_task()
+    task = Run(tmp_path / "run").load_task()
     validation = load_splits(SMALL).validation
     assert validation is not None
     predict = make_predictor(task, n_samples=2)
@@ -155,7 +156,7 @@ def test_a_regression_is_scored_by_the_variance_explained(tmp_path: Path) -> Non
     )  # fmt: skip
     scores = run_trial(config, tmp_path / "trial", Told())
     train(config, tmp_path / "run")
-    task = RunDirectory(tmp_path / "run").load_task()
+    task = Run(tmp_path / "run").load_task()
     validation = load_splits(config.located()).validation
     assert validation is not None
     assert scores is not None

@@ -107,6 +107,9 @@ class Augmenter(nn.Module, ABC):
     averages_views: bool = True
     """Whether its authors test it on the average of several views, not on each input as it is."""
 
+    changes_single_images: ClassVar[bool] = True
+    """Whether it makes views of an image on its own; mixing and doing nothing do not."""
+
     method_name: ClassVar[str] = ""
     """The name it is registered under, set by ``METHODS.register``; empty for others."""
 

@@ -9,23 +9,39 @@ from typing import Annotated, Any, Literal, Optional
 import typer
 from rich.console import Console
 
-from instaaug.cli.arguments import Images, OnBadImage, Predictions
 from instaaug.cli.settings import SettingsCommand, with_settings
-from instaaug.cli.tta_app import tta
 from instaaug.errors import InstaAugError, InstaAugWarning
-from instaaug.runs.settings import TrainSettings
+from instaaug.runs.settings import TrainSettings, TtaSettings
 
 __all__ = ["app", "main"]
 
 Kind = Literal["transforms", "models", "data", "methods"]
 Run = Annotated[Path, typer.Argument(help="The folder of a run.", show_default=False)]
+OnBadImage = Annotated[
+    Literal["error", "skip"],
+    typer.Option(help="Stop at a file that cannot be read, or list it without a prediction."),
+]
+Images = Annotated[
+    list[Path], typer.Argument(help="Image files, or folders of them.", show_default=False)
+]
+Predictions = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option(help="A .csv or .jsonl file.", show_default="CSV to the terminal"),
+]
 Config = Annotated[
     Optional[Path],  # noqa: UP045  # typer reads it
     typer.Option(help="A YAML file with settings; options on the command line win."),
 ]
-Samples = Annotated[
+Views = Annotated[
     Optional[int],  # noqa: UP045  # typer reads it
-    typer.Option(min=0, help="Samples per image; 0 for none.", show_default="as in training"),
+    typer.Option(
+        min=0, help="Views per image, at most; 0 for the image alone.",
+        show_default="what the run was made for",
+    ),
+]  # fmt: skip
+Certainty = Annotated[
+    Optional[float],  # noqa: UP045
+    typer.Option(help="Stop at this probability of the top class; adds the column views."),
 ]
 
 app = typer.Typer(
@@ -34,6 +50,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+tta = typer.Typer(no_args_is_help=True)
 app.add_typer(tta, name="tta")
 
 
@@ -57,6 +74,30 @@ def train(
     from instaaug.cli.train import run_train
 
     run_train(given, config=config, out=out)
+
+
+@tta.callback()
+def frozen() -> None:
+    """Learn which views of an image to average, for a model that stays as it is."""
+
+
+@tta.command("fit", cls=SettingsCommand)
+@with_settings(TtaSettings, ("model", "data"))
+def tta_fit(
+    *,
+    given: dict[str, Any],
+    out: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            help="The run's folder; an interrupted fit goes on there.",
+            show_default="runs/DATA-tta",
+        ),
+    ] = None,
+) -> None:
+    """Learn which views of DATA help MODEL; its outputs are DATA's classes, sorted by name."""
+    from instaaug.cli.train import run_fit
+
+    run_fit(given, out=out)
 
 
 @app.command()
@@ -139,16 +180,55 @@ def evaluate(
         Optional[str],  # noqa: UP045
         typer.Argument(help="Other images with the same classes.", show_default="the test images"),
     ] = None,
-    samples: Samples = None,
+    views: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            help="Views per image; several numbers with commas for a frozen model.",
+            show_default="as in training; 1,4,10 for a frozen model",
+        ),
+    ] = None,
+    baselines: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            help="For a frozen model: all, none, or some of image, center, flips, five_crop, "
+            "ten_crop, random, grid, image_and_grid, auto_augment, rand_augment.",
+            show_default="all",
+        ),
+    ] = None,
+    certainty: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            help="For a frozen model: stop at this probability of the top class; several with "
+            "commas."
+        ),
+    ] = None,
+    mean_views: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            "--mean_views",
+            help="For a frozen model: views per image on average over 64; several with commas.",
+        ),
+    ] = None,
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            "--calibrate",
+            help="For a frozen model: fit a temperature for every row on the images of the fit, "
+            "which asks the model as often again.",
+        ),
+    ] = False,
     json: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option("--json", help="Write the scores to this file as well."),
     ] = None,
 ) -> None:
-    """Score a trained model with and without test-time augmentation."""
-    from instaaug.cli.predict import run_evaluate
+    """Score a run with and without views; for a frozen model, beside other ways to choose them."""
+    from instaaug.cli.use import run_evaluate
 
-    run_evaluate(run, data=data, n_samples=samples, json_file=json)
+    run_evaluate(
+        run, data=data, views=views, baselines=baselines, certainty=certainty,
+        mean_views=mean_views, calibrate=calibrate, json_file=json,
+    )  # fmt: skip
 
 
 @app.command()
@@ -156,25 +236,44 @@ def predict(
     run: Run,
     images: Images,
     out: Predictions = None,
-    samples: Samples = None,
-    top: Annotated[int, typer.Option(min=1, help="Most probable classes to list.")] = 1,
+    views: Views = None,
+    certainty: Certainty = None,
+    top: Annotated[
+        int, typer.Option("--top", "--top-k", min=1, help="Most probable classes to list.")
+    ] = 1,
     on_bad_image: OnBadImage = "error",
 ) -> None:
-    """Predict images with a trained model and its learned test-time augmentation."""
-    from instaaug.cli.predict import run_predict
+    """Predict images with the model of a run and its views."""
+    from instaaug.cli.use import run_predict
 
     run_predict(
-        run, images, out=out, n_samples=samples, n_top=top, skip_bad=on_bad_image == "skip"
-    )
+        run, images, out=out, n_views=views, certainty=certainty, n_top=top,
+        skip_bad=on_bad_image == "skip",
+    )  # fmt: skip
+
+
+@app.command()
+def export(
+    run: Run,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Ends in .onnx or .pt2 for φ, or in .json for the best views on average.",
+            show_default=False,
+        ),
+    ],
+) -> None:
+    """Write what a run has learned for other programs, and check the file before it is kept."""
+    from instaaug.cli.use import run_export
+
+    run_export(run, file)
 
 
 @app.command()
 def report(
     runs: Annotated[
         list[Path],
-        typer.Argument(
-            help="Folders of finished runs, of `train` or `tta fit`.", show_default=False
-        ),
+        typer.Argument(help="Folders of finished runs.", show_default=False),
     ],
     out: Annotated[
         Optional[Path],  # noqa: UP045
@@ -192,7 +291,7 @@ def report(
     ] = None,
 ) -> None:
     """Write a page to explore what was learned, input by input; several runs side by side."""
-    from instaaug.cli.report import run_report
+    from instaaug.cli.use import run_report
 
     run_report(runs, out=out, n_inputs=inputs, n_views=views)
 
@@ -208,7 +307,7 @@ def inspect(
     samples: Annotated[int, typer.Option(min=1, help="Samples of each image to draw.")] = 8,
 ) -> None:
     """Draw images with their learned distributions and samples of them."""
-    from instaaug.cli.report import run_inspect
+    from instaaug.cli.use import run_inspect
 
     run_inspect(run, images, out=out, n_samples=samples)
 

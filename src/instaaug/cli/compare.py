@@ -10,8 +10,8 @@ from typing import Any
 
 from rich.console import Console
 
-from instaaug.cli.chosen import choose_settings
 from instaaug.cli.leaderboard import leaderboard_table
+from instaaug.cli.settings import choose_settings
 from instaaug.cli.standings import shown_standings
 from instaaug.cli.terminal import STOPPED, folders, print_words
 from instaaug.compare.comparing import (
@@ -38,8 +38,8 @@ from instaaug.compare.results import (
 from instaaug.compare.standings import Standing
 from instaaug.compare.state import claimed_by_one, read_state, write_state
 from instaaug.errors import ArgumentError, InstaAugError
-from instaaug.runs.run_files import read_yaml
 from instaaug.tasks import Interrupted
+from instaaug.yaml_files import read_yaml
 
 __all__ = ["run_compare"]
 

@@ -7,9 +7,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from instaaug.runs.run_files import read_yaml
 from instaaug.runs.settings import read_run_settings
 from instaaug.settings import plain_value, setting_infos
+from instaaug.yaml_files import read_yaml
 
 __all__ = ["run_list", "run_show"]
 

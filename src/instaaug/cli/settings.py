@@ -12,9 +12,11 @@ from typer.core import TyperCommand
 from typing_extensions import override
 
 from instaaug.errors import ArgumentError
+from instaaug.runs.settings import TrainSettings
 from instaaug.settings import SettingInfo, Settings, expected_form, setting_infos
+from instaaug.yaml_files import parse_yaml, read_yaml
 
-__all__ = ["SettingsCommand", "read_typed", "with_settings"]
+__all__ = ["SettingsCommand", "choose_settings", "read_typed", "with_settings"]
 
 Command = Callable[..., None]
 OPEN = ("--method.", "--data.options.")
@@ -100,13 +102,10 @@ def _read_value(name: str, text: str, kind: Any) -> Any:
     kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     if str in kinds:
         return text
-    import yaml
-
-    from instaaug.runs.run_files import parse_yaml
 
     try:
         value = parse_yaml(text, argument=name)
-    except (ArgumentError, yaml.YAMLError):
+    except ArgumentError:
         raise ArgumentError(
             f"`{name}` must be like {expected_form(kind)}: got {text!r}."
         ) from None
@@ -174,3 +173,14 @@ def _as_yaml(value: Any) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(_as_yaml, value))}]"
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def choose_settings(given: dict[str, Any], config: Path | None) -> TrainSettings:
+    """What a file and the command line say together; the rest are defaults.
+
+    Arguments:
+        given: What was typed, by the name of the setting.
+        config: A YAML file.
+    """
+    source = "the settings" if config is None else str(config)
+    return TrainSettings.from_mapping(read_yaml(config) if config else {}, given, source=source)

@@ -1,23 +1,28 @@
-"""What ``instaaug train`` and ``instaaug resume`` do: call, show progress, print what came out."""
+"""What commands do that make runs: train, tta fit and resume."""
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 
-from instaaug.cli.chosen import choose_settings
-from instaaug.cli.scores import print_scores
+from instaaug.cli.settings import choose_settings
 from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar, typed
-from instaaug.runs.run_directory import RunDirectory
+from instaaug.cli.use import print_scores
+from instaaug.runs.folder import Run
+from instaaug.runs.settings import TtaSettings
 from instaaug.runs.training import is_later_process, resume, train
+from instaaug.runs.tta import fit_frozen
 from instaaug.tasks import Interrupted, RichProgress
 
-__all__ = ["run_resume", "run_train"]
+__all__ = ["run_fit", "run_resume", "run_train"]
 
+CHANCE = 1.2  # times 1 / classes: no better than that is not much of a model
+N_NAMED = 3
 OUT = "INSTAAUG_OUT"  # tells further processes of the same run where it is
 
 
@@ -37,9 +42,13 @@ def run_train(given: dict[str, Any], *, config: Path | None, out: Path | None) -
 def run_resume(folder: Path) -> None:
     """Go on with a run."""
     console = Console(quiet=is_later_process())
-    run = RunDirectory(folder)
+    run = Run(folder)
     if run.results_file.is_file():
         print_words(console, f"The run in {folder} is finished; nothing is left to do.")
+        return
+    settings = run.read_settings()
+    if isinstance(settings, TtaSettings):
+        _fit(settings, folder)
         return
     with _how_to_go_on(folder), _bars(console) as bars:
         results = resume(folder, callbacks=[RichProgress(console)], **bars)
@@ -97,3 +106,92 @@ def _print_end(console: Console, folder: Path, results: dict[str, Any]) -> None:
         f"Explore what was learned with `instaaug report {typed(folder)}`, predict with `instaaug "
         f"predict {typed(folder)} IMAGES`.",
     )
+
+
+def run_fit(given: dict[str, Any], *, out: Path | None) -> None:
+    """Fit, or go on with the same fit, and print what it gains."""
+    config = TtaSettings.from_mapping(given, source="the settings")
+    _fit(config, out or _folder(config))
+
+
+def _fit(config: TtaSettings, folder: Path) -> None:
+    console = Console()
+    what = f"Fitting views for {config.model.name} on {config.data.source}"
+    print_words(console, f"{what}, in {folder}.")
+    try:
+        with (
+            progress_bar(console) as on_decode,
+            progress_bar(console, "asking the model") as on_table,
+            progress_bar(console, "scoring") as on_score,
+        ):
+            results = fit_frozen(
+                config, folder, on_decode=on_decode, on_table=on_table, on_score=on_score
+            )
+    except KeyboardInterrupt:
+        words = "Stopped. The same command again goes on from what the model has said so far."
+        print_words(Console(stderr=True), words)
+        sys.exit(STOPPED)
+    _print_fit(console, Run(folder), results)
+
+
+def _folder(config: TtaSettings) -> Path:
+    """That of the same fit, so that it goes on; else a new one."""
+    wanted = config.with_full_paths()
+    return next(
+        folder
+        for folder in folders(config.data.source, "tta")
+        if not folder.exists() or Run(folder).holds(wanted)
+    )
+
+
+def _print_fit(console: Console, run: Run, results: dict[str, Any]) -> None:
+    if results["skipped"]:
+        n_skipped = len(results["skipped"])
+        print_words(console, f"{n_skipped} images could not be read and were left out.")
+    classes = run.read_facts().classes
+    views = f"{results['n_views']} views of each of " if results["n_views"] else ""
+    print_words(console, f"φ has learned from {views}{results['n_fit']:,} images.")
+    if results["classes_from"] == "data":
+        print_words(console, f"{_order(classes)} Give --model.classes FILE if they are not.")
+    if results["n_test"]:
+        _print_gain(console, results)
+        accuracy = results["rows"][0]["accuracy"]
+        if accuracy <= CHANCE / len(classes):
+            print_words(
+                console,
+                f"The model is right on {accuracy:.1%} of the images, which is chance. Check "
+                "--model.classes, --model.mean, --model.std and --model.image_size.",
+            )
+    picture = f"Look at {run.crops_file}; all" if run.crops_file.is_file() else "All"
+    compared = "Compare it with other methods" if results["n_test"] else "Score it on other images"
+    more = "" if results["n_test"] else " DATA"
+    print_words(
+        console,
+        f"{picture} numbers are in {run.results_file}.\n"
+        f"{compared} by `instaaug evaluate {typed(run.path)}{more}`, predict with `instaaug "
+        f"predict {typed(run.path)} IMAGES`.",
+    )
+
+
+def _order(classes: Sequence[str]) -> str:
+    """Which class each output of the model is taken for."""
+    if len(classes) <= 2 * N_NAMED:
+        return f"The model's outputs are {', '.join(classes)}, in this order."
+    first, last = ", ".join(classes[:N_NAMED]), classes[-1]
+    return f"The model's {len(classes):,} outputs are {first}, ..., {last}, in this order."
+
+
+def _print_gain(console: Console, results: dict[str, Any]) -> None:
+    table = Table(title=f"On {results['n_test']:,} held-out images")
+    table.add_column("prediction from")
+    for heading in ("accuracy", "NLL", "calibration error", "temperature"):
+        table.add_column(heading, justify="right")
+    for row in results["rows"]:
+        table.add_row(
+            row["name"],
+            f"{row['accuracy']:.1%}",
+            f"{row['nll_after']:.3f}",
+            f"{row['ece_after']:.1%}",
+            f"{row['temperature']:.2f}",
+        )
+    console.print(table)

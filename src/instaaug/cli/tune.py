@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from instaaug.cli.chosen import choose_settings
+from instaaug.cli.settings import choose_settings
 from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar
 from instaaug.compare.budget import seconds_of
 from instaaug.compare.state import claimed_by_one

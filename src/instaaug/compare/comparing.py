@@ -29,7 +29,7 @@ from instaaug.compare.state import (
     write_state,
 )
 from instaaug.errors import ArgumentError
-from instaaug.runs.run_directory import RunDirectory
+from instaaug.runs.folder import Run
 from instaaug.runs.settings import TrainSettings
 from instaaug.tasks import Interrupted
 
@@ -118,10 +118,10 @@ def check_runs(
     ]
     wanted = {contender.label: contender.config(base) for contender in contenders}
     for standing in standings:
-        run, begins_again = RunDirectory(standing.folder), retry and standing.status == "failed"
+        run, begins_again = Run(standing.folder), retry and standing.status == "failed"
         if standing.label in wanted and run.config_file.is_file() and not begins_again:
             what = f"the run {str(run.path)!r}"
-            there = run.read_config()
+            there = run.read_train_settings()
             check_same(there, wanted[standing.label].override({"seed": standing.seed}), what=what)
     for other, usual in on_other_images(standings):
         raise ArgumentError(
@@ -221,7 +221,7 @@ class _Work:
     def _start_next(self) -> None:
         number = next(iter(self.configs))
         config = self.configs.pop(number)
-        run = RunDirectory(self.standings[number].folder)
+        run = Run(self.standings[number].folder)
         if not run.config_file.is_file():
             run.start(config)
         self.standings[number] = replace(self.standings[number], status="running")

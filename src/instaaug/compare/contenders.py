@@ -10,8 +10,8 @@ from instaaug.compare.variants import VARIANTS
 from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.methods import METHODS
 from instaaug.runs.build import check_method
-from instaaug.runs.run_files import parse_yaml, read_yaml
 from instaaug.runs.settings import TrainSettings
+from instaaug.yaml_files import parse_yaml, read_yaml
 
 __all__ = ["Contender", "read_contenders"]
 

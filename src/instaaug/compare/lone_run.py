@@ -18,7 +18,7 @@ from rich.console import Console
 from instaaug.compare.state import claimed_by_one
 from instaaug.errors import InstaAugError
 from instaaug.files import ASIDE
-from instaaug.runs.run_directory import RunDirectory
+from instaaug.runs.folder import Run
 from instaaug.runs.training import resume
 from instaaug.tasks import Interrupted, RichProgress
 
@@ -52,7 +52,7 @@ def work_on(folder: Path) -> None:
     with claimed_by_one(folder, words=in_use, seconds=SECONDS_TO_WAIT):
         for rest in folder.glob(f".*{ASIDE}"):  # of a process that was killed while it wrote
             rest.unlink(missing_ok=True)
-        if not RunDirectory(folder).results_file.is_file():
+        if not Run(folder).results_file.is_file():
             resume(folder, callbacks=[RichProgress(Console(soft_wrap=True))])
 
 

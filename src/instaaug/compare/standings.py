@@ -9,7 +9,7 @@ from typing import Literal
 from instaaug.compare.state import read_failure
 from instaaug.errors import DataError
 from instaaug.report.records import Score, accuracy_of, read_record
-from instaaug.runs.run_directory import RunDirectory
+from instaaug.runs.folder import Run
 
 __all__ = ["Standing", "Status", "epochs_done", "on_other_images", "run_folder", "standing_of"]
 
@@ -50,7 +50,7 @@ def standing_of(out: Path, label: str, seed: int) -> Standing:
     """How far a run is, from its folder alone."""
     folder = run_folder(out, label, seed)
     standing = Standing(label, seed, folder, epoch=epochs_done(folder))
-    if RunDirectory(folder).results_file.exists():
+    if Run(folder).results_file.exists():
         return _finished(standing)
     if failure := read_failure(folder):
         return replace(standing, status="failed", sentence=failure.sentence)
@@ -73,7 +73,7 @@ def on_other_images(standings: Iterable[Standing]) -> list[tuple[Standing, Stand
 
 def epochs_done(folder: Path) -> int:
     """Epochs that a run has finished: lines of its table of metrics below the header."""
-    table = RunDirectory(folder).metrics
+    table = Run(folder).metrics
     return max(0, table.read_bytes().count(b"\n") - 1) if table.is_file() else 0
 
 

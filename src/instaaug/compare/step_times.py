@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from instaaug.errors import InstaAugError
 from instaaug.methods import find_method
-from instaaug.runs.lightning_manners import LOGGERS
+from instaaug.runs.lightning import LOGGERS
 from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import train
 from instaaug.tasks.callbacks import AfterTask

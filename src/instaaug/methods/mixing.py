@@ -40,6 +40,7 @@ class MixingAugmenter(SimpleAugmenter):
     tasks = TASKS - {"contrastive"}
     needs_labels = True
     averages_views = False
+    changes_single_images = False
 
     def __init__(self, alpha: float) -> None:
         super().__init__()

@@ -112,6 +112,7 @@ class NoAugmentation(SimpleAugmenter):
     """
 
     averages_views = False
+    changes_single_images = False
 
     @override
     def draw_theta(

@@ -1,18 +1,22 @@
 """From settings and data to a task: which parts with which numbers."""
 
+import shlex
 from inspect import signature
+from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import nn
 
 from instaaug.augmentation import Augmenter
 from instaaug.data import LabeledImages
-from instaaug.errors import ArgumentError
+from instaaug.errors import ArgumentError, WeightsFileError
 from instaaug.methods import Distortions, find_method
 from instaaug.networks import make_model
 from instaaug.networks.encoders import remove_head
-from instaaug.runs.data_facts import DataFacts
+from instaaug.runs.folder import DataFacts, Run
 from instaaug.runs.settings import TrainSettings
 from instaaug.spaces import Level
 from instaaug.tasks import (
@@ -22,9 +26,10 @@ from instaaug.tasks import (
     RegressionTask,
     SupervisedTask,
 )
+from instaaug.tasks.representation import Representation
 from instaaug.transforms import TRANSFORMS, Transform
 
-__all__ = ["build_augmenter", "build_task", "build_transforms", "check_method"]
+__all__ = ["build_augmenter", "build_task", "build_transforms", "check_method", "load_task"]
 
 ROTATION_SETS = ("sprites", "mario-iggy", "sprite-angle", "mnist-6-9")
 
@@ -71,6 +76,44 @@ def build_task(
         label_smoothing=config.loss.label_smoothing,
         **settings,
     )
+
+
+def load_task(run: Run) -> AugmentedTask:
+    """The task of a finished run, with its trained weights.
+
+    Raises:
+        FileNotFoundError: If the run has not finished.
+        WeightsFileError: If the weights do not fit the settings.
+    """
+    if not run.model_file.is_file():
+        raise FileNotFoundError(
+            f"The run {str(run.path)!r} has not finished: there is no model.safetensors. "
+            f"`instaaug resume {shlex.quote(str(run.path))}` goes on with it."
+        )
+    task = build_task(run.read_train_settings(), run.read_facts())
+    run.fill(task.model, run.model_file)
+    if task.augmenter.state_dict():
+        if not run.augmenter_file.is_file():
+            raise FileNotFoundError(
+                f"The run {str(run.path)!r} has lost its aug.safetensors, without which its "
+                "augmentation knows nothing."
+            )
+        run.fill(task.augmenter, run.augmenter_file)
+    if isinstance(task, ContrastiveTask) and run.probe_file.is_file():
+        _load_probes(task, run.probe_file)
+    return task.eval()
+
+
+def _load_probes(task: ContrastiveTask, path: Path) -> None:
+    """Give a task the linear probes of its run."""
+    try:
+        tensors = load_file(path)
+        for kind in dict.fromkeys(name.partition(".")[0] for name in tensors):
+            parts = {n.removeprefix(f"{kind}."): t for n, t in tensors.items()}
+            task.representations[kind] = Representation.from_tensors(parts)
+    except (SafetensorError, RuntimeError, KeyError, ValueError) as error:
+        words = " ".join(str(error).split())[:200]
+        raise WeightsFileError(f"{str(path)!r} is not as the run wrote it: {words}") from None
 
 
 def build_augmenter(config: TrainSettings, facts: DataFacts) -> Augmenter:

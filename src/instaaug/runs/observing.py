@@ -1,4 +1,4 @@
-"""Ask a run about single inputs: what was learned for each, what the model says of its views."""
+"""Ask runs about single inputs: what was learned for each, what the model says of its views."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,12 +14,15 @@ from instaaug.augmentation.at_test_time import Merging
 from instaaug.augmentation.observed import Observed, ObservedFactor, observe
 from instaaug.augmentation.views import Views
 from instaaug.data import LabeledImages
+from instaaug.data.labeled import evenly_spaced_indices
+from instaaug.errors import ArgumentError
 from instaaug.networks.model_interface import as_input_of
 from instaaug.report.page.runs import Observations, join_observations
-from instaaug.runs.subjects import Subject
+from instaaug.runs.frozen import image_hashes
+from instaaug.runs.loaded import LoadedRun
 from instaaug.shapes import check_finite
 
-__all__ = ["look_at", "observed_images"]
+__all__ = ["find_shared_inputs", "observe_images", "observe_run"]
 
 AT_ONCE = 32
 PICTURE = 160  # largest side of an input on the page, in pixels
@@ -28,8 +31,8 @@ OnProgress = Callable[[int, int], None]
 
 
 @torch.no_grad()
-def look_at(
-    subject: Subject,
+def observe_run(
+    run: LoadedRun,
     images: LabeledImages,
     *,
     n_views: int,
@@ -39,26 +42,26 @@ def look_at(
     """Look at some images with a run.
 
     Arguments:
-        subject: The run.
+        run: The run.
         images: Of its kind.
         n_views: Views of each that the model is to see.
         n_shown: How many of them to keep as pictures.
         on_progress: Called with the number of images done and of all.
     """
-    generator = Generator(subject.device).manual_seed(subject.seed)
-    most = subject.n_views
+    generator = Generator(run.device).manual_seed(run.seed)
+    most = run.n_views
     n_views = n_views if most is None else min(n_views, most)
     parts = []
     for start in range(0, len(images), AT_ONCE):
         rows = range(start, min(start + AT_ONCE, len(images)))
-        parts.append(_batch(subject, images, rows, (n_views, n_shown), generator))
+        parts.append(_batch(run, images, rows, (n_views, n_shown), generator))
         if on_progress is not None:
             on_progress(rows.stop, len(images))
     return join_observations(parts)
 
 
-def observed_images(
-    subject: Subject,
+def observe_images(
+    run: LoadedRun,
     pixels: UInt8[Tensor, "n c h w"],
     n_samples: int,
     *,
@@ -66,31 +69,31 @@ def observed_images(
     targets: Tensor | None = None,
 ) -> Observed:
     """What the run's augmenter makes of a few images, at full size, for a figure."""
-    x = subject.prepared(pixels).to(subject.device)
-    generator = Generator(subject.device).manual_seed(subject.seed)
-    return _observed(subject, x, n_samples, n_rendered, generator, again=True, targets=targets)
+    x = run.prepare(pixels).to(run.device)
+    generator = Generator(run.device).manual_seed(run.seed)
+    return _observe(run, x, n_samples, n_rendered, generator, again=True, targets=targets)
 
 
-def _observed(
-    subject: Subject, x: Tensor, n: int, n_rendered: int | None, generator: Generator, *,
+def _observe(
+    run: LoadedRun, x: Tensor, n: int, n_rendered: int | None, generator: Generator, *,
     again: bool, targets: Tensor | None,
 ) -> Observed:  # fmt: skip
     """What is learned per class is shown for the true class, although views must do without."""
-    aug = subject.augmenter
+    aug = run.augmenter
     by_class = isinstance(aug, InstaAug) and aug.settings.conditioning == "class"
-    known = targets.to(subject.device) if by_class and targets is not None else None
+    known = targets.to(run.device) if by_class and targets is not None else None
     seen = observe(
-        subject.augmenter, x, n, n_rendered=n_rendered, model=subject.model,
-        output=subject.merging.output, select=subject.select, replace_drawn=again,
-        mean=subject.mean, std=subject.std, generator=generator, targets=known,
+        run.augmenter, x, n, n_rendered=n_rendered, model=run.model,
+        output=run.merging.output, select=run.select, replace_drawn=again,
+        mean=run.mean, std=run.std, generator=generator, targets=known,
     )  # fmt: skip
-    if not subject.ranks_views:
+    if not run.ranks_views:
         return seen
     return replace(seen, factors=tuple(replace(f, entropy=None, band=None) for f in seen.factors))
 
 
 def _batch(
-    subject: Subject,
+    run: LoadedRun,
     images: LabeledImages,
     rows: Sequence[int],
     counts: tuple[int, int],
@@ -98,45 +101,45 @@ def _batch(
 ) -> Observations:
     pixels, targets = images.__getitems__(rows)
     n_views, n_shown = counts
-    x = subject.prepared(pixels).to(subject.device)
-    plain = _outputs(subject, x)
+    x = run.prepare(pixels).to(run.device)
+    plain = _outputs(run, x)
     outputs = merged = plain[None][:0]
     views = torch.zeros(0, len(x), 1, 1, pixels.shape[1], dtype=torch.uint8)
     factors: tuple[ObservedFactor, ...] = ()
     outlines = None
     if n_views:
-        seen = _observed(
-            subject, x, n_views, min(n_shown, n_views), generator, again=False, targets=targets
+        seen = _observe(
+            run, x, n_views, min(n_shown, n_views), generator, again=False, targets=targets
         )
-        outputs = torch.stack([_outputs(subject, x, theta) for theta in seen.theta])
-        merged = _running(subject.merging, outputs, Views(seen.theta, seen.weight))
+        outputs = torch.stack([_outputs(run, x, theta) for theta in seen.theta])
+        merged = _running(run.merging, outputs, Views(seen.theta, seen.weight))
         views = _small(seen.samples.flatten(0, 1), STRIP).unflatten(0, seen.samples.shape[:2])
         factors, outlines = seen.factors, seen.outlines
     final = merged[-1] if n_views else plain
-    aug = subject.augmenter
+    aug = run.augmenter
     return Observations(
         pictures=_small(pixels.float() / 255, PICTURE),
         views=views,
         factors=factors,
-        plain=_readable(subject, plain),
-        merged=_readable(subject, merged),
-        loss=_losses(subject, plain, targets),
-        loss_merged=_losses(subject, final, targets),
-        disagreement=_disagreement(subject, outputs, final),
+        plain=_readable(run, plain),
+        merged=_readable(run, merged),
+        loss=_losses(run, plain, targets),
+        loss_merged=_losses(run, final, targets),
+        disagreement=_disagreement(run, outputs, final),
         keeps_original=isinstance(aug, InstaAug) and aug.settings.keep_original,
         outlines=outlines,
     )
 
 
 def _outputs(
-    subject: Subject, x: Tensor, theta: Float[Tensor, "b d"] | None = None
+    run: LoadedRun, x: Tensor, theta: Float[Tensor, "b d"] | None = None
 ) -> Float[Tensor, "b c"]:
     """What the model says of inputs as they are, or of the views that θ makes of them."""
-    aug = subject.augmenter
+    aug = run.augmenter
     x = aug.canonical(x) if theta is None else aug.render(x, theta.to(x.device))
-    rule = Merging(output=subject.merging.output)
-    scores = rule.scores(subject.model(as_input_of(subject.model, x)), len(x))
-    check_finite(scores, name="outputs", advice=f"The model in {str(subject.path)!r} is broken.")
+    rule = Merging(output=run.merging.output)
+    scores = rule.scores(run.model(as_input_of(run.model, x)), len(x))
+    check_finite(scores, name="outputs", advice=f"The model in {str(run.path)!r} is broken.")
     return scores.reshape(len(x), -1).float().cpu()
 
 
@@ -157,23 +160,23 @@ def _running(
     )
 
 
-def _readable(subject: Subject, outputs: Float[Tensor, "*n b c"]) -> Float[Tensor, "*n b c"]:
-    return outputs.softmax(dim=-1) if subject.classes else outputs
+def _readable(run: LoadedRun, outputs: Float[Tensor, "*n b c"]) -> Float[Tensor, "*n b c"]:
+    return outputs.softmax(dim=-1) if run.classes else outputs
 
 
-def _losses(subject: Subject, outputs: Float[Tensor, "b c"], targets: Tensor) -> Tensor:
+def _losses(run: LoadedRun, outputs: Float[Tensor, "b c"], targets: Tensor) -> Tensor:
     """Cross-entropy, or the absolute error of a regression."""
-    if subject.classes:
+    if run.classes:
         return F.cross_entropy(outputs, targets.long(), reduction="none")
     return (outputs - targets.reshape(outputs.shape)).abs().mean(dim=1)
 
 
 def _disagreement(
-    subject: Subject, outputs: Float[Tensor, "n b c"], final: Float[Tensor, "b c"]
+    run: LoadedRun, outputs: Float[Tensor, "n b c"], final: Float[Tensor, "b c"]
 ) -> Float[Tensor, " b"]:
     if not len(outputs):
         return torch.zeros(len(final))
-    if subject.classes:
+    if run.classes:
         return (outputs.argmax(dim=-1) != final.argmax(dim=-1)).float().mean(dim=0)
     return outputs.std(dim=0, correction=0).mean(dim=-1)
 
@@ -185,3 +188,61 @@ def _small(x: Float[Tensor, "b c h w"], side: int) -> UInt8[Tensor, "b _ _ c"]:
         size = [max(1, round(s * scale)) for s in x.shape[-2:]]
         x = F.interpolate(x, size, mode="bilinear", antialias=True)
     return (x.clamp(0, 1) * 255).round().byte().permute(0, 2, 3, 1)
+
+
+def find_shared_inputs(
+    runs: Sequence[LoadedRun], most: int, on_decode: OnProgress | None = None
+) -> tuple[list[LabeledImages], int]:
+    """Test images that all runs have in common, once for each run, in the same order.
+
+    Images are the same if their pixels are; runs that see them at different sizes find them by
+    their names.
+
+    Arguments:
+        runs: The runs.
+        most: How many images to take, from all over those that there are.
+        on_decode: Called with the number of files decoded and of all files.
+
+    Returns:
+        The images of each run, and how many there were to choose from.
+
+    Raises:
+        ArgumentError: If the runs know different classes, or have no test image in common.
+    """
+    _check_classes(runs)
+    every = [run.load_test_images(on_decode) for run in runs]
+    for keys_of in (image_hashes, _names):
+        rows = [_first_rows(keys_of(images)) for images in every]
+        common = [key for key in rows[0] if all(key in other for other in rows[1:])]
+        if common:
+            break
+    else:
+        raise ArgumentError(
+            "`runs` must share test images: these have none in common. Train them on the same "
+            "data with the same --seed, which decides the split, or report on each alone."
+        )
+    chosen = [common[i] for i in evenly_spaced_indices(len(common), most)]
+    pairs = zip(every, rows, strict=True)
+    return [images.subset([row[key] for key in chosen]) for images, row in pairs], len(common)
+
+
+def _names(images: LabeledImages) -> list[str]:
+    return [images.name(i) for i in range(len(images))] if images.names else []
+
+
+def _first_rows(keys: Sequence[str]) -> dict[str, int]:
+    """Where each key stands first, in the order of the images."""
+    rows: dict[str, int] = {}
+    for row, key in enumerate(keys):
+        rows.setdefault(key, row)
+    return rows
+
+
+def _check_classes(runs: Sequence[LoadedRun]) -> None:
+    first = runs[0]
+    for other in runs[1:]:
+        if other.classes != first.classes:
+            raise ArgumentError(
+                "`runs` must tell the same classes apart, in the same order: "
+                f"{str(first.path)!r} and {str(other.path)!r} do not. Report on each alone."
+            )

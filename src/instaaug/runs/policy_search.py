@@ -24,8 +24,8 @@ from instaaug.methods.fast_auto_augment import (
     search_policy,
 )
 from instaaug.runs.build import build_task
-from instaaug.runs.data_facts import DataFacts
-from instaaug.runs.lightning_manners import interrupts_passed_on, quiet_lightning
+from instaaug.runs.folder import DataFacts
+from instaaug.runs.lightning import interrupts_passed_on, quiet_lightning
 from instaaug.runs.settings import TrainSettings
 from instaaug.tasks import AugmentedTask, BatchLoader, Interrupted
 

@@ -1,32 +1,347 @@
-"""Report on runs: one page to explore, and figures; what ``instaaug report`` calls."""
+"""Report on runs: one page to explore, and figures."""
 
+import json
 import re
-from collections.abc import Callable, Sequence
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from torch import Tensor
+
+from instaaug import __version__
+from instaaug.augmentation import InstaAug
+from instaaug.augmentation.observed import Observed
+from instaaug.data import LabeledImages
+from instaaug.data.labeled import evenly_spaced_indices
 from instaaug.errors import ArgumentError
 from instaaug.files import write_text
-from instaaug.report.page.build import page_html
-from instaaug.report.page.content import PageContent
-from instaaug.report.page.runs import short_names
-from instaaug.report.records import read_record
-from instaaug.report.theme import MissingPlottingError
-from instaaug.runs.observing import look_at
-from instaaug.runs.report_column import Column
-from instaaug.runs.report_content import page_content
-from instaaug.runs.report_figures import (
-    draw_comparisons,
-    draw_figures,
-    embedded,
-    remove_figures,
-    write_figures,
+from instaaug.report.page.build import TINY, best_encoding, data_uris, page_html, side_by_side
+from instaaug.report.page.content import Figure as PageFigure
+from instaaug.report.page.content import Input, PageContent
+from instaaug.report.page.content import Run as PageRun
+from instaaug.report.page.diagnosis import diagnose
+from instaaug.report.page.runs import (
+    PARTS,
+    Observations,
+    class_entropies,
+    curves_of,
+    differing_settings,
+    factors_of,
+    facts_of,
+    headline_of,
+    inputs_of,
+    result_rows,
+    score_name,
+    short_names,
+    without_common_folder,
 )
-from instaaug.runs.shared_inputs import shared_inputs
-from instaaug.runs.subjects import find_subject
+from instaaug.report.pictures.colors import draw_colors
+from instaaug.report.pictures.crops import draw_crop_comparison
+from instaaug.report.pictures.inputs import draw_inputs
+from instaaug.report.records import RunRecord, accuracy_of, read_record
+from instaaug.report.run_figures import NamedFigure, comparison_figures, run_figures
+from instaaug.report.theme import MissingPlottingError, save_figure
+from instaaug.runs.loaded import LoadedRun, load_run
+from instaaug.runs.observing import find_shared_inputs, observe_images, observe_run
+from instaaug.safe_files import read_json
+from instaaug.stats import mcnemar_test
 
-__all__ = ["Report", "write_report"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "Report",
+    "ReportedRun",
+    "draw_comparisons",
+    "draw_figures",
+    "embedded",
+    "page_content",
+    "remove_figures",
+    "write_figures",
+    "write_report",
+]
+
+
+@dataclass(frozen=True)
+class ReportedRun:
+    """A run in a report.
+
+    Arguments:
+        name: Short, and unlike that of any other run in the report.
+        run: Its model and augmenter.
+        record: Its files.
+        images: The inputs of the report as the run takes them.
+        seen: What it makes of them.
+    """
+
+    name: str
+    run: LoadedRun
+    record: RunRecord
+    images: LabeledImages
+    seen: Observations
+
+
+BASELINES = ("none", "random")
+MOST_BYTES = 14.5e6  # of the whole page
+LEAST_FOR_PICTURES = 2e6  # whatever the rest takes
+SCRIPTS = 0.2e6
+
+
+def page_content(columns: Sequence[ReportedRun], *, n_test: int) -> PageContent:
+    """Fill the page.
+
+    Arguments:
+        columns: The runs.
+        n_test: Test images that the inputs were taken from.
+    """
+    first = columns[0]
+    height, width = first.seen.pictures.shape[1:3]
+    differing = differing_settings([column.record for column in columns])
+    content: PageContent = {
+        "title": " · ".join(column.name for column in columns),
+        "made": f"InstaAug {__version__}, {datetime.now(UTC):%d %B %Y}",
+        "task": "classification" if first.run.classes else "regression",
+        "classes": list(first.run.classes),
+        "inputs": _inputs(first),
+        "aspect": round(width / height, 4),
+        "n_test": n_test,
+        "is_tiny": max(height, width) <= TINY,
+        "runs": [_run(column, differing) for column in columns],
+    }
+    _add_paired_tests(content["runs"], columns)
+    _add_pictures(content, columns)
+    return content
+
+
+def _inputs(column: ReportedRun) -> list[Input]:
+    names = without_common_folder([column.images.name(i) for i in range(len(column.images))])
+    return [
+        {"name": name, "target": _target(column.images, i), "image": ""}
+        for i, name in enumerate(names)
+    ]
+
+
+def _add_pictures(content: PageContent, columns: Sequence[ReportedRun]) -> None:
+    """Put all pictures in, as good as there is room for beside all the rest."""
+    rest = len(json.dumps(content)) + SCRIPTS
+    pictures = columns[0].seen.pictures
+    strips = [side_by_side(column.seen.views) for column in columns]
+    encoding = best_encoding([pictures, *strips], max(MOST_BYTES - rest, LEAST_FOR_PICTURES))
+    for one, uri in zip(content["inputs"], data_uris(pictures, encoding), strict=True):
+        one["image"] = uri
+    for run, strip in zip(content["runs"], strips, strict=True):
+        if run["n_strip"]:
+            for seen, uri in zip(run["inputs"], data_uris(strip, encoding), strict=True):
+                seen["strip"] = uri
+
+
+def _target(images: LabeledImages, i: int) -> int | list[float]:
+    if images.classes:
+        return int(images.targets[i])
+    return [round(float(value), 6) for value in images.targets[i].reshape(-1)]
+
+
+def _run(column: ReportedRun, differing: Sequence[str]) -> PageRun:
+    record, seen, classes = column.record, column.seen, column.run.classes
+    aug = column.run.augmenter
+    rows = result_rows(record)
+    return {
+        "name": column.name,
+        "headline": headline_of(record, rows),
+        "facts": facts_of(record, also=differing),
+        "command": _command(record),
+        "score_name": score_name(record),
+        "higher_is_better": bool(classes),
+        "is_share": bool(classes),
+        "results": rows,
+        "warnings": diagnose(
+            seen.factors,
+            history=record.history,
+            scores=_scores(record),
+            reads_input=isinstance(aug, InstaAug) and aug.settings.conditioning == "input",
+            is_fit=record.kind == "tta",
+        ),
+        "curves": curves_of(record.history),
+        "factors": factors_of(seen),
+        "class_entropy": class_entropies(seen, column.images.targets, classes),
+        "n_strip": len(seen.views),
+        "n_views": len(seen.merged),
+        "keeps_original": seen.keeps_original,
+        "inputs": inputs_of(seen, classes=classes),
+    }
+
+
+def _add_paired_tests(runs: Sequence[PageRun], columns: Sequence[ReportedRun]) -> None:
+    """Say of every run whether it beats the best baseline on the inputs of the page."""
+    if len(columns) < 2 or not columns[0].run.classes:
+        return
+    right = [_right(column) for column in columns]
+    baselines = [
+        i for i, c in enumerate(columns) if c.record.config.get("method.name") in BASELINES
+    ]
+    best = max(baselines or [0], key=lambda i: int(right[i].sum()))
+    for i, run in enumerate(runs):
+        main = [row for row in run["results"] if row["is_main"] and not row["note"]]
+        if i == best or not main:
+            continue
+        found = mcnemar_test(right[i], right[best])
+        main[0]["note"] = (
+            f"of the {found.n:,} inputs here, {found.only_first} are right only with this run, "
+            f"{found.only_second} only with {runs[best]['name']}; p = {found.p_value:.2g}"
+        )
+
+
+def _scores(record: RunRecord) -> dict[str, dict[str, float]]:
+    """The scores of either kind of run, as those of training are written."""
+    found = {part: accuracy_of(record, part) for part in PARTS}
+    return {
+        part: {score.measure: score.value, "n": score.n, "n_samples": score.n_samples or 0}
+        for part, score in found.items()
+        if score is not None
+    }
+
+
+def _right(column: ReportedRun) -> Tensor:
+    """Which inputs the run gets right, from as many views as its result, if there are so many."""
+    seen = column.seen
+    score = accuracy_of(column.record)
+    n = min(len(seen.merged), (score and score.n_samples) or 0)
+    last = seen.merged[n - 1] if n else seen.plain
+    return last.argmax(dim=1) == column.images.targets
+
+
+def _command(record: RunRecord) -> str:
+    file = record.path / "environment.json"
+    return str(read_json(file).get("command", "")) if file.is_file() else ""
+
+
+N_SHOWN = 6
+N_SAMPLES = 8
+N_DRAWN = 200  # crops of a method without probabilities, to show how they are distributed
+MOST_METHODS = 3
+DOTS = 130  # per inch: photos need no more
+ON_PAGE = ("leaderboard", "weight_sweep", "band_sweep", "shift_scatter", "cost_curve")
+COLOR = "hsv_jitter"
+FIGURES = (
+    *ON_PAGE, "training_curves", "inputs", "colors", "crop_comparison",
+    "color_comparison",
+)  # fmt: skip
+
+
+def draw_figures(column: ReportedRun) -> list[NamedFigure]:
+    """Figures of one run."""
+    bands = {f.name: f.band for f in column.seen.factors if f.band is not None}
+    return [*run_figures(column.record, bands), *_input_figures(column)]
+
+
+def draw_comparisons(columns: Sequence[ReportedRun]) -> list[NamedFigure]:
+    """Figures of several runs together."""
+    charts = comparison_figures([column.record for column in columns])
+    return [*charts, *_side_by_side(columns)]
+
+
+def _input_figures(column: ReportedRun) -> Iterator[NamedFigure]:
+    """Some inputs, from the least to the most diverse distribution."""
+    if not len(column.seen.views):
+        return
+    chosen = _chosen(column)
+    seen = _observed(column, chosen, N_SAMPLES)
+    yield NamedFigure(
+        "inputs",
+        "Inputs",
+        "Inputs with their distributions and samples, from the least diverse to the most.",
+        draw_inputs(seen, titles=_titles(column, chosen)),
+    )
+    if COLOR in _factors(column):
+        colors = draw_colors({column.name: seen}, titles=_titles(column, chosen))
+        yield NamedFigure("colors", "Colors", "Where the colors of each input may go.", colors)
+
+
+def _side_by_side(columns: Sequence[ReportedRun]) -> Iterator[NamedFigure]:
+    """What several methods make of the same inputs."""
+    kinds: tuple[tuple[str, str, str, str, Callable[..., Figure]], ...] = (
+        ("crop", "crop_comparison", "Crops", "Crops, their centers and their sizes.",
+         draw_crop_comparison),
+        (COLOR, "color_comparison", "Colors", "Where colors may go.", draw_colors),
+    )  # fmt: skip
+    chosen, titles = _chosen(columns[0]), _titles(columns[0], _chosen(columns[0]))
+    for factor, file, title, words, draw in kinds:
+        able = [column for column in columns if factor in _factors(column)][:MOST_METHODS]
+        if len(able) < 2:
+            continue
+        groups: Mapping[str, Observed] = {
+            column.name: _observed(column, chosen, N_DRAWN) for column in able
+        }
+        with suppress(ArgumentError):  # they see the inputs at different sizes
+            yield NamedFigure(file, title, words, draw(groups, titles=titles))
+
+
+def _factors(column: ReportedRun) -> list[str]:
+    return [factor.name for factor in column.seen.factors]
+
+
+def _chosen(column: ReportedRun) -> list[int]:
+    """Inputs from the least to the most diverse distribution, evenly spaced."""
+    order = list(range(len(column.images)))
+    entropies = [f.entropy for f in column.seen.factors if f.entropy is not None]
+    if entropies:
+        total = entropies[0]
+        for entropy in entropies[1:]:
+            total = total + entropy
+        order = total.argsort().tolist()
+    return [order[i] for i in evenly_spaced_indices(len(order), N_SHOWN)]
+
+
+def _titles(column: ReportedRun, chosen: Sequence[int]) -> list[str]:
+    images = column.images
+    if not images.classes:
+        return [images.name(i) for i in chosen]
+    return [images.classes[int(images.targets[i])] for i in chosen]
+
+
+def _observed(column: ReportedRun, chosen: Sequence[int], n_samples: int) -> Observed:
+    pixels, targets = column.images.__getitems__(chosen)
+    return observe_images(column.run, pixels, n_samples, n_rendered=N_SAMPLES, targets=targets)
+
+
+def write_figures(folder: Path, figures: Sequence[NamedFigure], *, prefix: str = "") -> list[Path]:
+    """Write every figure twice, as PNG and as SVG."""
+    files = []
+    for one in figures:
+        for ending in ("png", "svg"):
+            files.append(folder / f"{prefix}{one.file}.{ending}")
+            save_figure(one.drawing, files[-1], dpi=DOTS)
+    return files
+
+
+def remove_figures(folder: Path) -> None:
+    """Remove what an earlier report has left, for other runs might have had other figures."""
+    for file in folder.glob("*.*"):
+        if file.suffix in (".png", ".svg") and file.stem.rsplit(".", 1)[-1] in FIGURES:
+            file.unlink()
+
+
+def embedded(figures: Sequence[NamedFigure], files: Sequence[Path]) -> list[PageFigure]:
+    """Charts that the page does not draw itself, as it shows them."""
+    drawn = {file.stem.rsplit(".", 1)[-1]: file for file in files if file.suffix == ".svg"}
+    return [
+        {
+            "title": one.title,
+            "image": f"data:image/svg+xml;base64,{_base64(drawn[one.file])}",
+            "words": one.words,
+        }
+        for one in figures
+        if one.file in ON_PAGE
+    ]
+
+
+def _base64(file: Path) -> str:
+    return b64encode(file.read_bytes()).decode("ascii")
+
 
 N_STRIP = 8
 MOST = {"n_inputs": 5000, "n_views": 500}  # a page is for people
@@ -76,17 +391,17 @@ def write_report(
     _check(paths, n_inputs=n_inputs, n_views=1 if n_views is None else n_views)
     own = Path(paths[0]) / "report" if len(paths) == 1 else Path("report")
     folder = own if out is None else Path(out)
-    subjects = [find_subject(path) for path in paths]
+    loaded = [load_run(path) for path in paths]
     records = [read_record(path) for path in paths]
-    n_views = n_views or max(subject.test_views for subject in subjects)
-    images, n_test = shared_inputs(subjects, n_inputs, on_decode)
+    n_views = n_views or max(run.test_views for run in loaded)
+    images, n_test = find_shared_inputs(loaded, n_inputs, on_decode)
     columns = []
     for i, name in enumerate(short_names(paths)):
-        progress = _counted(on_progress, i, len(subjects))
-        seen = look_at(
-            subjects[i], images[i], n_views=n_views, n_shown=N_STRIP, on_progress=progress
+        progress = _counted(on_progress, i, len(loaded))
+        seen = observe_run(
+            loaded[i], images[i], n_views=n_views, n_shown=N_STRIP, on_progress=progress
         )
-        columns.append(Column(name, subjects[i], records[i], images[i], seen))
+        columns.append(ReportedRun(name, loaded[i], records[i], images[i], seen))
     content = page_content(columns, n_test=n_test)
     figures: list[Path] = []
     with suppress(MissingPlottingError):
@@ -117,7 +432,7 @@ def _counted(on_progress: OnProgress | None, i: int, n: int) -> OnProgress | Non
     return lambda done, total: on_progress(i * total + done, n * total)
 
 
-def _add_figures(folder: Path, columns: Sequence[Column], content: PageContent) -> list[Path]:
+def _add_figures(folder: Path, columns: Sequence[ReportedRun], content: PageContent) -> list[Path]:
     """Write all figures; the page receives those that it cannot draw itself."""
     remove_figures(folder)
     files = []

@@ -1,4 +1,4 @@
-"""Train, go on with a run, evaluate: what the command line and a script call."""
+"""Train a model with any method, resume it, and score it."""
 
 import os
 import time
@@ -15,20 +15,22 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Trainer, seed_everything
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import TensorBoardLogger
+from safetensors.torch import save
 from torch import Tensor
 
+from instaaug.augmentation import InstaAug
 from instaaug.data import DataSplits, LabeledImages, load_data
 from instaaug.data.splits import split
 from instaaug.errors import ArgumentError
+from instaaug.files import write_atomically
 from instaaug.methods import FastAutoAugment, find_method
 from instaaug.networks.compiling import compile_training
 from instaaug.runs.build import build_task
-from instaaug.runs.data_facts import DataFacts
-from instaaug.runs.lightning_manners import interrupts_passed_on, quiet_lightning
+from instaaug.runs.folder import DataFacts, Run
+from instaaug.runs.lightning import interrupts_passed_on, quiet_lightning
 from instaaug.runs.policy_search import check_search, prepared_policy
-from instaaug.runs.representing import fit_representations, score_representations
-from instaaug.runs.run_directory import RunDirectory
 from instaaug.runs.settings import TrainSettings
+from instaaug.scores import ContrastTally
 from instaaug.tasks import (
     AugmentedTask,
     BatchLoader,
@@ -42,8 +44,17 @@ from instaaug.tasks import (
     summarize_augmenter,
 )
 from instaaug.tasks.callbacks import sample_sheet
+from instaaug.tasks.representation import Representation, collect_features
 
-__all__ = ["evaluate_task", "is_later_process", "load_splits", "resume", "train"]
+__all__ = [
+    "OnProgress",
+    "evaluate_task",
+    "is_later_process",
+    "load_splits",
+    "resume",
+    "run_device",
+    "train",
+]
 
 N_SHOWN = 8
 N_SAMPLES = 7
@@ -69,11 +80,10 @@ def train(
         on_search: Called with the number of policies tried and of all, by a method that searches
             before it trains.
     """
-    run, config = RunDirectory(out), config.with_full_paths()
+    run, config = Run(out), config.with_full_paths()
     if run.path.resolve().is_relative_to(config.data.source):
         raise ArgumentError(
-            f"`out` must lie outside of the images: got {str(out)!r} within "
-            f"{config.data.source!r}."
+            f"`out` must lie outside of the images: got {str(out)!r} within {config.data.source!r}."
         )
     is_first = not is_later_process()
     if is_first:
@@ -95,8 +105,8 @@ def resume(
     on_search: OnProgress | None = None,
 ) -> dict[str, Any]:
     """Go on with an interrupted run from its last checkpoint, or from the start if it has none."""
-    run = RunDirectory(out)
-    config = run.read_config()
+    run = Run(out)
+    config = run.read_train_settings()
     return _fit(run, config, _prepare(run, config, callbacks or [], on_decode), on_search)
 
 
@@ -137,7 +147,7 @@ def evaluate_task(
     if n_samples is None:
         n_samples = config.views.n_views if task.augmenter.averages_views else 0
     if isinstance(task, ContrastiveTask):
-        results = score_representations(task, data, config, n_samples=n_samples)
+        results = _score_representations(task, data, config, n_samples=n_samples)
     else:
         results = _score_predictions(task, data, config, n_samples=n_samples)
     looked_at = data.subset(_spread(len(data), MOST_LOOKED_AT))  # from all classes
@@ -176,7 +186,7 @@ class _Ready(NamedTuple):
 
 
 def _prepare(
-    run: RunDirectory,
+    run: Run,
     config: TrainSettings,
     callbacks: list[Callback],
     on_decode: OnProgress | None,
@@ -210,7 +220,7 @@ def _prepare(
 
 
 def _fit(
-    run: RunDirectory, config: TrainSettings, ready: _Ready, on_search: OnProgress | None
+    run: Run, config: TrainSettings, ready: _Ready, on_search: OnProgress | None
 ) -> dict[str, Any]:
     splits, facts, task, trainer = ready
     if not is_later_process():
@@ -226,9 +236,14 @@ def _fit(
             trainer.fit(task, **_loaders(splits, config, trainer), ckpt_path=_checkpoint(run))
     if not trainer.is_global_zero:
         return {}
-    run.write_weights(task)
+    if task.augmenter.state_dict():
+        if isinstance(task.augmenter, InstaAug):
+            task.augmenter.save(run.augmenter_file)
+        else:
+            run.write_tensors(run.augmenter_file, task.augmenter)
+    run.write_tensors(run.model_file, task.model)
     if isinstance(task, ContrastiveTask):
-        fit_representations(task.to(trainer.strategy.root_device), splits.train, config, run.path)
+        _fit_representations(task.to(trainer.strategy.root_device), splits.train, config, run)
     parts = [part for part in (splits.train, splits.validation, splits.test) if part is not None]
     results = {
         "data": config.data.source,
@@ -242,8 +257,8 @@ def _fit(
         "test": evaluate_task(task.to(trainer.strategy.root_device), splits.test, config),
     }
     run.write_picture(sample_sheet(task, shown_images(splits.test), N_SAMPLES))
-    run.write_results(results)
-    run.write_results({"seconds": time.monotonic() - started}, name="timing.json")
+    run.write_json(run.results_file, results)
+    run.write_json(run.timing_file, {"seconds": time.monotonic() - started})
     return results
 
 
@@ -258,7 +273,7 @@ def _spread(n: int, most: int) -> list[int]:
 
 
 def _make_trainer(
-    run: RunDirectory, config: TrainSettings, splits: DataSplits, callbacks: list[Callback]
+    run: Run, config: TrainSettings, splits: DataSplits, callbacks: list[Callback]
 ) -> Trainer:
     return Trainer(
         accelerator=config.trainer.accelerator,
@@ -299,8 +314,8 @@ def _refusals_explained() -> Iterator[None]:
     except (ValueError, RuntimeError, MisconfigurationException) as error:
         words = " ".join(str(error).split())
         raise ArgumentError(
-            "`trainer` must have an accelerator, devices, strategy and precision that suit "
-            f"this machine. Lightning says: {words}"
+            "`trainer` must have an accelerator, devices, strategy and precision that suit this machine. "
+            f"Lightning says: {words}"
         ) from error
 
 
@@ -318,7 +333,7 @@ def _loaders(splits: DataSplits, config: TrainSettings, trainer: Trainer) -> dic
     return loaders
 
 
-def _checkpoint(run: RunDirectory) -> Path | None:
+def _checkpoint(run: Run) -> Path | None:
     return run.checkpoint if run.checkpoint.is_file() else None
 
 
@@ -326,3 +341,78 @@ def is_later_process() -> bool:
     """Whether another process of the same run has begun before this one."""
     names = ("RANK", "LOCAL_RANK", "NODE_RANK", "SLURM_PROCID")
     return any(int(os.environ.get(name) or 0) > 0 for name in names)
+
+
+def _fit_representations(
+    task: ContrastiveTask, train: LabeledImages, config: TrainSettings, run: Run
+) -> None:
+    """Fit probes to features of the training images, plain and averaged; write them.
+
+    Images without classes, or of a single one, have nothing to be told apart by.
+
+    Arguments:
+        task: Its encoder is trained; it gets the probes.
+        train: Images that it was trained on.
+        config: Every setting.
+        run: Receives the probes.
+    """
+    if len(train.classes) < 2:
+        return
+    kinds = {"plain": 0}
+    if task.augmenter.averages_views:
+        kinds["augmented"] = config.views.n_views
+    for kind, n_samples in kinds.items():
+        features, targets = _features(task, train, config, n_samples)
+        task.representations[kind] = Representation.fit(
+            features, targets, num_classes=len(train.classes), seed=config.seed
+        )
+    tensors = {
+        f"{kind}.{name}": tensor.contiguous()
+        for kind, fitted in task.representations.items()
+        for name, tensor in fitted.tensors().items()
+    }
+    write_atomically(run.probe_file, lambda file: file.write(save(tensors)))
+
+
+def _score_representations(
+    task: ContrastiveTask, data: LabeledImages, config: TrainSettings, *, n_samples: int
+) -> dict[str, Any]:
+    """Scores of the probes, of nearest neighbors, and of the views themselves.
+
+    Arguments:
+        task: With its probes, if there are any.
+        data: Images to score on.
+        config: Every setting.
+        n_samples: Samples whose features are averaged; 0 for none.
+    """
+    tally = ContrastTally()
+    for number, (x, _) in enumerate(BatchLoader(data, config.data.batch_size)):
+        task.eval().compare_views(x, number, tally)
+    results: dict[str, Any] = {"views": tally.scores()}
+    if not task.representations:
+        return results
+    results["plain"] = task.representations["plain"].scores(*_features(task, data, config, 0))
+    if n_samples and "augmented" in task.representations:
+        averaged = _features(task, data, config, n_samples)
+        scores = task.representations["augmented"].scores(*averaged)
+        results["augmented"] = {**scores, "n_samples": n_samples}
+    return results
+
+
+def _features(
+    task: ContrastiveTask, data: LabeledImages, config: TrainSettings, n_samples: int
+) -> tuple[Any, Any]:
+    encode = make_predictor(
+        task,
+        n_samples=n_samples,
+        select=config.views.select,
+        seed=config.seed,
+        model=task.model.encoder,
+    )
+    return collect_features(encode, BatchLoader(data, config.data.batch_size))
+
+
+def run_device(config: TrainSettings) -> str:
+    """Where the models of a run belong on this machine."""
+    wanted = config.trainer.accelerator in ("auto", "cuda", "gpu")
+    return "cuda" if wanted and torch.cuda.is_available() else "cpu"

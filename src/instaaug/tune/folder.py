@@ -11,9 +11,10 @@ import yaml
 from instaaug.compare.state import check_same
 from instaaug.errors import ArgumentError, DataError
 from instaaug.files import write_text
-from instaaug.runs.run_files import read_yaml, take_back
+from instaaug.runs.folder import remove_files
 from instaaug.runs.settings import TrainSettings
 from instaaug.tune.trial_record import TrialRecord, parsed_trials
+from instaaug.yaml_files import read_yaml
 
 __all__ = ["TuningFolder"]
 
@@ -73,7 +74,7 @@ class TuningFolder:
         runs = self.run_folder(0).parent
         if runs.is_dir() and not any(runs.iterdir()):
             runs.rmdir()
-        take_back([self.settings_file])
+        remove_files([self.settings_file])
 
     def run_folder(self, number: int) -> Path:
         """Where a trial trains."""

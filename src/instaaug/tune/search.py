@@ -14,7 +14,7 @@ from instaaug.compare.lone_run import sentence_of
 from instaaug.errors import ArgumentError, DataError, InstaAugError, NonFiniteError
 from instaaug.methods.fast_auto_augment import import_optuna, quiet_optuna
 from instaaug.runs.build import build_task
-from instaaug.runs.data_facts import DataFacts
+from instaaug.runs.folder import DataFacts
 from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import OnProgress, load_splits
 from instaaug.tasks import Interrupted

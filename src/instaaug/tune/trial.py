@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from instaaug.errors import DataError, NonFiniteError
 from instaaug.files import write_text
-from instaaug.runs.run_directory import RunDirectory
+from instaaug.runs.folder import Run
 from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import resume, train
 from instaaug.tasks import AugmentedTask, BatchLoader, RegressionTask, make_predictor
@@ -62,7 +62,7 @@ def run_trial(config: TrainSettings, folder: Path, report: Report) -> Sequence[f
         folder: Receives the run.
         report: Told the mean score after the epochs of :func:`rungs_of`.
     """
-    run = RunDirectory(folder)
+    run = Run(folder)
     looks = _Looks(config, folder / "rungs.json", report)
     try:
         if run.config_file.is_file():

@@ -18,7 +18,7 @@ from instaaug.distributions import CategoricalTheta, Joint
 from instaaug.errors import ArgumentError, DataError
 from instaaug.functional.boxes import box_iou
 from instaaug.methods import NoAugmentation
-from instaaug.runs.subjects import Subject
+from instaaug.runs.loaded import Subject
 from instaaug.transforms import Crop, Rotation
 from paper.objects.boxes import in_the_square, object_boxes, read_boxes
 from paper.objects.findings import find_objects

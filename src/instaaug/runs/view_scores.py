@@ -18,7 +18,7 @@ from instaaug.frozen.calibration import calibration_table
 from instaaug.frozen.table import can_tabulate, other_choices
 from instaaug.networks import FrozenFeatures
 from instaaug.networks.model_interface import as_input_of
-from instaaug.runs.frozen_model import FrozenModel
+from instaaug.runs.frozen import FrozenModel
 from instaaug.shapes import Images
 from instaaug.stats import wilson_interval
 

@@ -1,24 +1,27 @@
-"""Score fitted views beside what people do without learning: what ``instaaug tta eval`` calls."""
+"""Score fitted views beside what people do without learning."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from instaaug.augmentation import Augmenter, InstaAug
 from instaaug.augmentation.at_test_time import Budget
+from instaaug.augmentation.views import Select
 from instaaug.data import DataSplits, LabeledImages
-from instaaug.errors import ArgumentError, DataError
+from instaaug.errors import ArgumentError, DataError, UnknownNameError
 from instaaug.frozen import fit_temperature
+from instaaug.methods import AutoAugment, FixedViews, RandAugment, RandomAugmentation
+from instaaug.parameterizations import CropGrid
+from instaaug.report.charts.cost_curve import draw_cost_curve
 from instaaug.report.theme import MissingPlottingError, save_figure
-from instaaug.runs.class_names import with_classes
-from instaaug.runs.frozen_baselines import Baseline, baselines_named
-from instaaug.runs.frozen_data import load_images, split_by_hash, without_hashes
-from instaaug.runs.frozen_pictures import curve_figure
-from instaaug.runs.frozen_run import FittedViews, FrozenRun
-from instaaug.runs.frozen_scores import (
+from instaaug.runs.folder import Run
+from instaaug.runs.frozen import load_images, split_by_hash, with_classes, without_hashes
+from instaaug.runs.settings import TtaSettings
+from instaaug.runs.tta import FittedViews, load_fitted
+from instaaug.runs.view_scores import (
     Logits,
     MethodScore,
     OnBatch,
@@ -26,10 +29,156 @@ from instaaug.runs.frozen_scores import (
     merged_outputs,
     score,
 )
-from instaaug.runs.settings import TtaSettings
 from instaaug.stats import mcnemar_test
+from instaaug.transforms import Crop
 
-__all__ = ["Comparison", "EarlyStop", "evaluate_frozen", "own_splits"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "BASELINES",
+    "Baseline",
+    "Comparison",
+    "EarlyStop",
+    "evaluate_fit",
+    "find_baselines",
+    "load_own_splits",
+]
+
+SMALLEST = 0.28  # side of a random crop: 8 % of the area, as in Inception's training
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A method that does not learn.
+
+    Arguments:
+        name: For people.
+        augmenter: Makes its views.
+        n_views: How many it has; None for as many as one wants.
+        select: How they are chosen.
+        least: Fewest views that make it another method than the image alone.
+    """
+
+    name: str
+    augmenter: Augmenter
+    n_views: int | None = None
+    select: Select = "sample"
+    least: int = 1
+
+    def counts(self, wanted: Sequence[int]) -> tuple[int, ...]:
+        """Numbers of views to try, none above the largest wanted.
+
+        Example:
+            >>> Baseline("flips", FixedViews.flips(), 2).counts([1, 4, 10])
+            (2,)
+            >>> Baseline("ten crop", FixedViews.ten_crop(), 10).counts([1, 4])
+            ()
+        """
+        if self.n_views is None:
+            return tuple(count for count in wanted if count >= self.least)
+        return (self.n_views,) if self.n_views <= max(wanted) else ()
+
+
+def find_baselines(words: str, fitted: FittedViews) -> list[Baseline]:
+    """The baselines that were asked for; the image alone is always among them.
+
+    Arguments:
+        words: Names with commas, ``"all"`` or ``"none"``.
+        fitted: Says how the model wants its images.
+    """
+    names = [word.strip() for word in words.split(",") if word.strip()]
+    if names == ["all"]:
+        names = list(BASELINES)
+    elif names == ["none"]:
+        names = []
+    for name in names:
+        if name not in BASELINES:
+            raise UnknownNameError("baseline", name, [*BASELINES, "all", "none"])
+    chosen = dict.fromkeys(["image", *names])
+    return [BASELINES[name](fitted) for name in chosen]
+
+
+def image(fitted: FittedViews) -> Baseline:
+    """The whole image alone."""
+    whole = FixedViews.center_crop(1.0, size=fitted.facts.image_size)
+    return Baseline("the image alone", whole, 1, "top")
+
+
+def center(fitted: FittedViews) -> Baseline:
+    """The middle of the image, 7/8 of each side."""
+    return Baseline("center crop", FixedViews.center_crop(size=fitted.facts.image_size), 1, "top")
+
+
+def flips(fitted: FittedViews) -> Baseline:
+    """The image and its mirror image."""
+    return Baseline(
+        "image and mirror image", FixedViews.flips(size=fitted.facts.image_size), 2, "top"
+    )
+
+
+def five_crop(fitted: FittedViews) -> Baseline:
+    """Four corners and the middle, 7/8 of each side."""
+    return Baseline("five crop", FixedViews.five_crop(size=fitted.facts.image_size), 5, "top")
+
+
+def ten_crop(fitted: FittedViews) -> Baseline:
+    """The same five, and those of the mirror image."""
+    return Baseline("ten crop", FixedViews.ten_crop(size=fitted.facts.image_size), 10, "top")
+
+
+def random(fitted: FittedViews) -> Baseline:
+    """Boxes of any place, with a side from 0.28 of the image's on."""
+    crops = RandomAugmentation(Crop(), sizes=(SMALLEST, 1.0), size=fitted.facts.image_size)
+    return Baseline("random crops", crops)
+
+
+def grid(fitted: FittedViews) -> Baseline:
+    """The boxes that φ chooses from, drawn uniformly without replacement."""
+    boxes = CropGrid(fitted.config.crop.grid, max_outside=0.0)
+    return Baseline("uniform grid", FixedViews.grid(boxes, size=fitted.facts.image_size))
+
+
+def image_and_grid(fitted: FittedViews) -> Baseline:
+    """The image itself, which φ has too, then the other boxes uniformly without replacement."""
+    aug = InstaAug(
+        Crop(fitted.config.crop.grid, max_outside=0.0),
+        conditioning="none",
+        in_channels=fitted.facts.channels,
+        size=fitted.facts.image_size,
+        keep_original=True,
+    )
+    for parameter in aug.phi.parameters():
+        parameter.data.zero_()  # all boxes are equally probable
+    return Baseline("image, then uniform grid", aug.eval(), least=2)
+
+
+def auto_augment(fitted: FittedViews) -> Baseline:
+    """AutoAugment's policy for ImageNet."""
+    model, size = fitted.model, fitted.facts.image_size
+    return Baseline("AutoAugment", AutoAugment(mean=model.mean, std=model.std, size=size))
+
+
+def rand_augment(fitted: FittedViews) -> Baseline:
+    """RandAugment with its usual strength."""
+    model, size = fitted.model, fitted.facts.image_size
+    return Baseline("RandAugment", RandAugment(mean=model.mean, std=model.std, size=size))
+
+
+BASELINES: Mapping[str, Callable[[FittedViews], Baseline]] = {
+    "image": image,
+    "center": center,
+    "flips": flips,
+    "five_crop": five_crop,
+    "ten_crop": ten_crop,
+    "random": random,
+    "grid": grid,
+    "image_and_grid": image_and_grid,
+    "auto_augment": auto_augment,
+    "rand_augment": rand_augment,
+}
+"""From a name on the command line to the function that makes the method."""
+
 
 OnProgress = Callable[[int, int], None]
 AT_ONCE = 64
@@ -84,8 +233,8 @@ class Comparison:
     p_value: float
 
 
-def evaluate_frozen(
-    path: str | Path,
+def evaluate_fit(
+    run: Run,
     *,
     data: str | None = None,
     counts: Sequence[int] = (1, 4, 10),
@@ -98,7 +247,7 @@ def evaluate_frozen(
     """Scores of a fit and of other methods; its folder receives ``eval.json`` and a figure.
 
     Arguments:
-        path: The folder of the fit.
+        run: The fit.
         data: Other images, of which those that φ has learned from are left out; by default the
             images that were held out.
         counts: Numbers of views.
@@ -109,11 +258,10 @@ def evaluate_frozen(
         on_decode: Called with the number of files decoded and of all files.
         on_progress: Called with the number of images predicted, over all methods, and of all.
     """
-    run = FrozenRun(path)
-    fitted = run.load()
+    fitted = load_fitted(run)
     if fitted.config.threads:
         torch.set_num_threads(fitted.config.threads)
-    others = baselines_named(baselines, fitted)
+    others = find_baselines(baselines, fitted)
     fit, images, n_left_out = _images(run, fitted, data, calibrate, on_decode)
     total = (1 + len(stops) + len(others)) * len(images)
     total += 0 if fit is None else len(others) * len(fit)
@@ -201,7 +349,7 @@ class _Scorer:
 
 
 def _images(
-    run: FrozenRun,
+    run: Run,
     fitted: FittedViews,
     data: str | None,
     calibrate: bool,
@@ -210,7 +358,7 @@ def _images(
     """Images to calibrate with, images to score, and how many were left out of these."""
     splits = None
     if data is None or calibrate:
-        splits = own_splits(run, fitted, on_decode)
+        splits = load_own_splits(run, fitted, on_decode)
     fit = splits.train if splits is not None and calibrate else None
     if data is None:
         assert splits is not None  # noqa: S101  # loaded above
@@ -231,7 +379,7 @@ def _images(
     return fit, images, len(every) - len(images)
 
 
-def own_splits(run: FrozenRun, fitted: FittedViews, on_decode: OnProgress | None) -> DataSplits:
+def load_own_splits(run: Run, fitted: FittedViews, on_decode: OnProgress | None) -> DataSplits:
     """The images of the fit and those held out from it; raise if they are others now."""
     splits = split_by_hash(_loaded(fitted.config, fitted, on_decode), fitted.config)
     run.check_split(splits.hash)
@@ -243,7 +391,7 @@ def _loaded(
 ) -> LabeledImages:
     facts = fitted.facts
     images = load_images(
-        config, fitted.source, side=facts.side, channels=facts.channels, on_decode=on_decode
+        config, fitted.source, side=facts.decode_size, channels=facts.channels, on_decode=on_decode
     )
     return with_classes(images, facts.classes)
 
@@ -262,3 +410,13 @@ def _compared(row: MethodScore, others: Sequence[MethodScore]) -> Comparison:
         only_best=found.only_second,
         p_value=found.p_value,
     )
+
+
+def curve_figure(learned: Sequence[MethodScore], others: Sequence[MethodScore]) -> "Figure":
+    """Accuracy against views per image, a line per method; learned ones with 95 % intervals."""
+    curves: dict[str, list[tuple[float, ...]]] = {}
+    for row in [*learned, *others]:
+        names = ("accuracy", "low", "high") if row in learned else ("accuracy",)
+        point = (row.views, *(100 * row.numbers[name] for name in names))
+        curves.setdefault(row.name, []).append(point)
+    return draw_cost_curve(curves)

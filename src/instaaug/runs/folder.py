@@ -1,0 +1,342 @@
+"""A run on disk: all that is needed to repeat it, to resume it, and to use what it made."""
+
+import json
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+
+from instaaug import __version__
+from instaaug.data import DataSplits, channel_statistics
+from instaaug.errors import ArgumentError, DataError, WeightsFileError
+from instaaug.files import write_atomically, write_text
+from instaaug.runs.settings import RunSettings, TrainSettings, TtaSettings, read_run_settings
+from instaaug.yaml_files import read_yaml
+
+__all__ = ["DataFacts", "Run", "remove_files"]
+
+PACKAGES = ("torch", "lightning", "numpy", "pillow", "safetensors")
+PICTURE_HEIGHT = 768
+MADE_BY = {"train": "instaaug train", "tta": "instaaug tta fit"}
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """What a model must know of the data it was trained on or fitted to; ``data.json``.
+
+    Arguments:
+        image_size: Side in pixels of what the model sees.
+        channels: Color channels.
+        classes: Names of the classes, in the order of the outputs; empty for a regression.
+        n_targets: Numbers to predict; the number of classes in a classification.
+        mean: Per-channel mean that images in [0, 1] are normalized with; None for none.
+        std: Per-channel standard deviation.
+        split_hash: Changes when any image changes its side of the split.
+        decode_size: Side in pixels that image files are decoded to.
+        model_hash: Changes with the weights of a frozen model; empty for a model of the run.
+    """
+
+    image_size: int
+    channels: int
+    classes: tuple[str, ...]
+    n_targets: int
+    mean: tuple[float, ...] | None
+    std: tuple[float, ...] | None
+    split_hash: str
+    decode_size: int = 0
+    model_hash: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.decode_size:
+            object.__setattr__(self, "decode_size", self.image_size)
+
+    @classmethod
+    def of(cls, splits: DataSplits) -> "DataFacts":
+        """Look at the training images."""
+        train = splits.train
+        channels, height, _ = train.image_shape
+        mean, std = channel_statistics(train)
+        n_numbers = train.targets.shape[1] if train.targets.ndim > 1 else 1
+        return cls(
+            image_size=height,
+            channels=channels,
+            classes=train.classes,
+            n_targets=len(train.classes) or n_numbers,
+            mean=mean,
+            std=std,
+            split_hash=splits.hash,
+        )
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "DataFacts":
+        """Read back from JSON.
+
+        Raises:
+            TypeError: If a value is absent, unknown or of another type. The number of outputs, for
+                one, is handed to whatever function the settings name as the model.
+        """
+        counts, texts = ("image_size", "channels", "n_targets", "decode_size"), ("split_hash",)
+        wrong = [name for name in counts if type(values.get(name)) is not int]
+        wrong += [name for name in (*texts, "model_hash") if not isinstance(values.get(name), str)]
+        for name, kind in {"classes": str, "mean": float, "std": float}.items():
+            items = values.get(name)
+            if items is None and kind is float and name in values:
+                continue
+            if not isinstance(items, list) or not all(type(item) is kind for item in items):
+                wrong.append(name)
+        if wrong:
+            raise TypeError(f"its {wrong[0]} is of another type")
+        values = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        return cls(**values)
+
+
+class Run:
+    """The folder of a run, of any kind: one list of files, one reader, one writer.
+
+    ``config.yaml`` every setting, the kind of the run first; ``environment.json`` versions,
+    commit, command; ``data.json`` what the model must know of its data; ``results.json`` how good
+    it is, ``timing.json`` how long it took; ``aug.safetensors`` the augmenter; ``report/`` the
+    page.
+
+    Training adds ``last.ckpt`` to resume from, ``metrics.csv`` a row per epoch,
+    ``model.safetensors`` the model, ``probe.safetensors`` linear probes on features that were
+    learned without labels, ``samples.png`` and ``tensorboard/``. Fitting views for a frozen model
+    adds ``table/`` what the model said of every view, ``fit_images.txt`` hashes of the images that
+    φ has learned from, ``policy.json`` the best views on average, ``crops.png`` what φ chooses.
+    Evaluating adds ``eval.json`` and ``cost_curve.png``.
+
+    Arguments:
+        path: The folder.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.config_file = self.path / "config.yaml"
+        self.environment_file = self.path / "environment.json"
+        self.facts_file = self.path / "data.json"
+        self.results_file = self.path / "results.json"
+        self.timing_file = self.path / "timing.json"
+        self.augmenter_file = self.path / "aug.safetensors"
+        self.checkpoint = self.path / "last.ckpt"
+        self.metrics = self.path / "metrics.csv"
+        self.model_file = self.path / "model.safetensors"
+        self.probe_file = self.path / "probe.safetensors"
+        self.samples_file = self.path / "samples.png"
+        self.table = self.path / "table"
+        self.fit_images_file = self.path / "fit_images.txt"
+        self.policy_file = self.path / "policy.json"
+        self.crops_file = self.path / "crops.png"
+        self.scores_file = self.path / "eval.json"
+        self.curve_file = self.path / "cost_curve.png"
+
+    def start(self, config: RunSettings) -> None:
+        """Make the folder of a new run; a fit of views goes on with the same fit.
+
+        Raises:
+            ArgumentError: If the folder holds another run.
+        """
+        if not self.config_file.exists():
+            text = yaml.safe_dump(config.to_mapping(), sort_keys=False, allow_unicode=True)
+            write_text(self.config_file, text)
+            self.write_json(self.environment_file, environment())
+            return
+        if isinstance(config, TtaSettings):
+            other = _differences(self.read_settings(), config)
+            if not other:
+                return
+            raise ArgumentError(
+                f"`out` must be a new folder, or that of the same fit: {str(self.path)!r} has "
+                f"{other}. Choose another folder."
+            )
+        raise ArgumentError(
+            f"`out` must be a new folder: {str(self.path)!r} holds a run. Go on with it by "
+            f"`instaaug resume {shlex.quote(str(self.path))}`, or choose another folder."
+        )
+
+    def withdraw(self) -> None:
+        """Take back what `start` wrote, for a run that could not begin."""
+        remove_files([self.config_file, self.environment_file])
+
+    def holds(self, config: RunSettings) -> bool:
+        """Whether this is the folder of a run with the same settings, finished or not."""
+        try:
+            return self.config_file.is_file() and not _differences(self.read_settings(), config)
+        except (ArgumentError, KeyError):  # a run of another version
+            return False
+
+    def read_settings(self) -> RunSettings:
+        """The settings of the run, whatever its kind."""
+        if not self.config_file.is_file():
+            raise FileNotFoundError(
+                f"There is no run in {str(self.path)!r}: it has no config.yaml. `instaaug train` "
+                "and `instaaug tta fit` make one."
+            )
+        return read_run_settings(read_yaml(self.config_file), source=str(self.config_file))
+
+    def read_train_settings(self) -> TrainSettings:
+        """The settings of a run of ``instaaug train``; raise if it is of another kind."""
+        settings = self.read_settings()
+        if not isinstance(settings, TrainSettings):
+            raise ArgumentError(
+                f"`run` must be a folder of `instaaug train`: {str(self.path)!r} is one of "
+                f"`{MADE_BY['tta']}`."
+            )
+        return settings
+
+    def read_tta_settings(self) -> TtaSettings:
+        """The settings of a fit of views; raise if the run is of another kind."""
+        settings = self.read_settings()
+        if not isinstance(settings, TtaSettings):
+            raise ArgumentError(
+                f"`run` must be the folder of `instaaug tta fit`: {str(self.path)!r} is one of "
+                f"`instaaug train`. Fit views for its model by `instaaug tta fit {self.path} "
+                "DATA`."
+            )
+        return settings
+
+    def write_facts(self, facts: DataFacts, fit_images: Sequence[str] | None = None) -> None:
+        """Keep what the model must know of its data; raise if a resumed run finds other data.
+
+        Arguments:
+            facts: On the data.
+            fit_images: Hashes of the images that views are fitted to.
+        """
+        if fit_images is None and self.facts_file.is_file():
+            self.check_split(facts.split_hash)
+        self.write_json(self.facts_file, asdict(facts))
+        if fit_images is not None:
+            write_text(self.fit_images_file, "".join(f"{name}\n" for name in fit_images))
+
+    def read_facts(self) -> DataFacts:
+        """What the model must know of its data."""
+        try:
+            return DataFacts.from_dict(json.loads(self.facts_file.read_text(encoding="utf-8")))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise DataError(
+                f"{str(self.facts_file)!r} must be as the run wrote it: {error}. Restore it, or "
+                "begin a new run."
+            ) from None
+
+    def read_fit_images(self) -> list[str]:
+        """Hashes of the images that φ has learned from."""
+        return self.fit_images_file.read_text(encoding="ascii").split()
+
+    def check_split(self, split_hash: str) -> None:
+        """Raise if the data are not those that the run began with: some might be scored."""
+        before = self.read_facts().split_hash
+        if before != split_hash:
+            raise ArgumentError(
+                "`data` must be the same as when the run began: the split had the hash "
+                f"{before}, now it has {split_hash}. Put the images back, or name other images."
+            )
+
+    def read_results(self) -> dict[str, Any]:
+        """What came out."""
+        try:
+            results = json.loads(self.results_file.read_text(encoding="utf-8"))
+            if "rows" in results:
+                _ = [(int(row["views"]), float(row["temperature"])) for row in results["rows"]]
+            return dict(results)
+        except (ValueError, TypeError, KeyError) as error:
+            raise DataError(
+                f"{str(self.results_file)!r} must be as the run wrote it: {error}. Restore it, or "
+                "begin a new run."
+            ) from None
+
+    def write_picture(self, picture: Tensor) -> None:
+        """Write ``samples.png`` from values in [0, 1], ``(C, H, W)``, large enough to look at."""
+        from PIL import Image
+
+        pixels = (picture * 255).round().byte().cpu().permute(1, 2, 0).numpy().squeeze()
+        image = Image.fromarray(pixels)
+        factor = max(1, PICTURE_HEIGHT // image.height)
+        image = image.resize(
+            (factor * image.width, factor * image.height), Image.Resampling.NEAREST
+        )
+        write_atomically(self.samples_file, lambda file: image.save(file, format="png"))
+
+    @staticmethod
+    def write_json(path: Path, content: Any) -> None:
+        """Write a JSON file, whole or not at all."""
+        write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+    @staticmethod
+    def write_tensors(path: Path, module: nn.Module) -> None:
+        """Write the state of a module, without anything that could run code."""
+        tensors = {
+            k: v.detach().cpu().contiguous().clone() for k, v in module.state_dict().items()
+        }
+        write_atomically(path, lambda file: file.write(save(tensors)))
+
+    @staticmethod
+    def fill(module: nn.Module, path: Path) -> None:
+        """Load the state of a module that `write_tensors` wrote."""
+        try:
+            module.load_state_dict(load_file(path))
+        except (SafetensorError, RuntimeError) as error:
+            words = " ".join(str(error).split())[:300]
+            raise WeightsFileError(
+                f"{str(path)!r} does not fit the settings of its run: {words}"
+            ) from None
+
+
+def _differences(before: RunSettings, now: RunSettings) -> str:
+    """The settings that differ, but for those that change nothing in what comes out."""
+    first, second = before.flatten(), now.flatten()
+    other = [
+        f"{name} {first.get(name)} instead of {second.get(name)}"
+        for name in dict.fromkeys([*first, *second])
+        if first.get(name) != second.get(name) and name != "threads"
+    ]
+    return ", ".join(other)
+
+
+def remove_files(files: Iterable[Path]) -> None:
+    """Remove files of a run that could not begin, and their folder if nothing else is in it."""
+    for file in files:
+        file.unlink(missing_ok=True)
+        folder = file.parent
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def environment() -> dict[str, Any]:
+    """Versions, commit, command: what else it takes to repeat a run."""
+    return {
+        "instaaug": __version__,
+        "commit": _commit(),
+        "command": " ".join(["instaaug", *sys.argv[1:]]),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "processors": torch.get_num_threads(),
+        **{name: _version(name) for name in PACKAGES},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _commit() -> str | None:
+    """The commit of the library, where it runs from a clone."""
+    here = Path(__file__).parent
+    command = ["git", "-C", str(here), "rev-parse", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None

@@ -1,0 +1,451 @@
+"""Fit views for a frozen model, keep them, and load them again."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from math import log
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from instaaug.augmentation import InstaAug
+from instaaug.augmentation.views import without_row
+from instaaug.data import DataSplits, LabeledImages
+from instaaug.data.labeled import evenly_spaced_indices
+from instaaug.distributions import CategoricalTheta
+from instaaug.errors import ArgumentError
+from instaaug.frozen import (
+    FrozenViews,
+    ViewTable,
+    average_policy,
+    fit_temperature,
+    fit_tta,
+    tabulate,
+)
+from instaaug.frozen.table import all_views, can_tabulate
+from instaaug.networks import FrozenFeatures
+from instaaug.report.pictures.crops import draw_crops
+from instaaug.report.theme import MissingPlottingError, save_figure
+from instaaug.runs.build import build_transforms
+from instaaug.runs.folder import DataFacts, Run
+from instaaug.runs.frozen import (
+    FrozenModel,
+    ModelSource,
+    build_model,
+    channels_of,
+    chosen_sizes,
+    class_order,
+    find_model,
+    image_hashes,
+    load_images,
+    split_by_hash,
+    with_classes,
+)
+from instaaug.runs.settings import TtaSettings
+from instaaug.runs.view_scores import (
+    Logits,
+    batch_counter,
+    merged_outputs,
+    score,
+    tabulated_outputs,
+)
+from instaaug.transforms import Crop
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "FittedViews",
+    "Predictor",
+    "fit_frozen",
+    "fit_views",
+    "honest_temperatures",
+    "load_fitted",
+]
+
+Predictor = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""From images to logits before any temperature, and the number of views of each."""
+
+
+@dataclass(frozen=True)
+class FittedViews:
+    """A frozen model, the augmenter that was fitted for it, and temperatures.
+
+    Arguments:
+        config: The settings of the fit.
+        facts: What it found.
+        source: Where the model comes from.
+        model: The model.
+        aug: The augmenter.
+        temperatures: By the number of views, from the images of the fit.
+    """
+
+    config: TtaSettings
+    facts: DataFacts
+    source: ModelSource
+    model: FrozenModel
+    aug: InstaAug
+    temperatures: Mapping[int, float]
+
+    def predictor(
+        self, n_views: int, *, certainty: float | None = None, mean_views: float | None = None
+    ) -> Predictor:
+        """A function from images as the model takes them to logits, and the views they took.
+
+        No temperature divides the logits; but certainty is judged with the largest one of so many
+        views or fewer, so that an image is not done too soon.
+        """
+        few = [n for n in self.temperatures if n <= n_views] or [n_views]
+        cautious = max(self.temperature(n) for n in few)
+        wrapped = self.aug.wrap(
+            self.model.module,
+            n_views,
+            output=self.model.output,
+            temperature=cautious,
+            certainty=certainty,
+            mean_views=mean_views,
+        ).eval()
+
+        @torch.no_grad()
+        def predict(x: Tensor) -> tuple[Tensor, Tensor]:
+            logits, counts = wrapped.outputs_and_counts(x.to(next(self.aug.parameters()).device))
+            return logits.cpu() * cautious, counts.cpu()
+
+        return predict
+
+    def calibrate(self, logits: Tensor, counts: Tensor) -> Tensor:
+        """Logits divided by the temperature of the number of views that each image took."""
+        divisors = [self.temperature(count) for count in counts.tolist()]
+        return logits / logits.new_tensor(divisors)[:, None]
+
+    def temperature(self, n_views: float | int) -> float:
+        """The temperature of a number of views, or of the nearest number that has one."""
+        return self.temperatures[min(self.temperatures, key=lambda n: abs(log(n / n_views)))]
+
+
+def load_fitted(run: Run) -> FittedViews:
+    """The frozen model of a run, and the augmenter that was fitted for it.
+
+    Raises:
+        FileNotFoundError: If the fit has not finished.
+        ArgumentError: If the model is another one now.
+    """
+    config = run.read_tta_settings()
+    if not run.results_file.is_file() or not run.augmenter_file.is_file():
+        lost = "results.json" if run.augmenter_file.is_file() else "aug.safetensors"
+        raise FileNotFoundError(
+            f"The fit in {str(run.path)!r} has not finished: there is no {lost}. The same "
+            "`instaaug tta fit` again goes on with it."
+        )
+    facts = run.read_facts()
+    source = find_model(config.model.name)
+    model = build_model(source, config, len(facts.classes))
+    network = None
+    if config.phi.features == "model":
+        network = FrozenFeatures(
+            model.module, size=facts.image_size, in_channels=facts.channels, output=model.output
+        )
+    aug = InstaAug.load(run.augmenter_file, network=network).eval()
+    aug = aug.to(next((p.device for p in model.module.parameters()), "cpu"))
+    if (now := model_hash(model.module, aug)) != facts.model_hash:
+        raise ArgumentError(
+            f"`model` must be the one that φ was fitted for: {config.model.name!r} had the hash "
+            f"{facts.model_hash}, now it has {now}. Does it load its weights? If it was "
+            "trained further, fit again."
+        )
+    rows = run.read_results()["rows"]
+    temperatures = {int(row["views"]): float(row["temperature"]) for row in rows}
+    return FittedViews(config, facts, source, model, aug, temperatures)
+
+
+def model_hash(module: nn.Module, aug: InstaAug) -> str:
+    """Sixteen hex digits that change with the model's state."""
+    return FrozenViews(module, aug.transform, aug.transform.identity()).fingerprint[:16]
+
+
+OnProgress = Callable[[int, int], None]
+
+
+def fit_views(
+    config: TtaSettings,
+    model: FrozenModel,
+    images: LabeledImages,
+    *,
+    size: int,
+    folder: Path | None = None,
+    table: ViewTable | None = None,
+    steps: int | None = None,
+    on_table: OnProgress | None = None,
+) -> InstaAug:
+    """Fit φ.
+
+    Arguments:
+        config: The settings.
+        model: The model that stays as it is.
+        images: To learn from.
+        size: Side of what the model sees.
+        folder: Where to keep what the model says of every view.
+        table: What it has said, if it was asked before.
+        steps: Of the optimizer; those of the settings by default.
+        on_table: Called with the number of images whose views the model has seen, and of all.
+    """
+    return fit_tta(
+        model.module,
+        images,
+        build_transforms(config.transforms, config.crop.grid, max_outside=0.0),
+        n_samples=config.views.counts,
+        objective=None if config.phi.objective == "auto" else config.phi.objective,
+        features=config.phi.features,
+        size=size,
+        mean=model.mean,
+        std=model.std,
+        output=model.output,
+        steps=config.phi.steps if steps is None else steps,
+        seed=config.seed,
+        folder=folder,
+        table=table,
+        on_progress=on_table,
+    )
+
+
+def honest_temperatures(
+    config: TtaSettings,
+    model: FrozenModel,
+    images: LabeledImages,
+    aug: InstaAug,
+    *,
+    size: int,
+    counts: Sequence[int],
+    folder: Path,
+) -> dict[int, float]:
+    """The temperature of each number of views, from the images that φ has learned from.
+
+    φ knows the classes of these images: the views that it chooses for them make the model look
+    surer than it is. So half of the images get the views of a φ that has learned from the other
+    half, and the other way round. The model is not asked again. Ranges, which have few parameters
+    and no table, are taken as they are.
+
+    Arguments:
+        config: The settings.
+        model: The model.
+        images: Those that φ has learned from.
+        aug: With φ.
+        size: Side of what the model sees.
+        counts: Numbers of views.
+        folder: Where the table is.
+    """
+    if not can_tabulate(aug):
+        pictures = model.pictures(images)
+        merged = merged_outputs(aug, model, pictures, counts, select=aug.select)
+        return {n: fit_temperature(logits, images.targets) for n, logits in merged.items()}
+    table = _table(model, images, aug, folder)
+    generator = torch.Generator().manual_seed(config.seed)
+    order = torch.randperm(len(images), generator=generator)
+    halves = [half.sort().values for half in order.tensor_split(2)]
+    parts: list[dict[int, Logits]] = []
+    for learned, judged in (halves, halves[::-1]):
+        other = fit_views(
+            config, model, images.subset(learned.numpy()), size=size, table=table.subset(learned),
+            steps=max(1, config.phi.steps // 2),  # as many rounds through half as many images
+        )  # fmt: skip
+        pictures = model.pictures(images.subset(judged.numpy()))
+        parts.append(tabulated_outputs(other, table.subset(judged), pictures, counts))
+    targets = images.targets[torch.cat(halves[::-1])]
+    return {n: fit_temperature(torch.cat([p[n] for p in parts]), targets) for n in counts}
+
+
+def _table(model: FrozenModel, images: LabeledImages, aug: InstaAug, folder: Path) -> ViewTable:
+    """What the model said when φ was fitted."""
+    network = aug.phi.network
+    views = FrozenViews(
+        model.module,
+        aug.transform,
+        all_views(aug),
+        network if isinstance(network, FrozenFeatures) else None,
+        model.output,
+        aug.settings.padding_mode,
+    )
+    return tabulate(views, model.pictures(images), folder=folder)
+
+
+AT_ONCE = 32
+DOTS = 120  # per inch of the crops: photos need no more
+
+
+class _Ready(NamedTuple):
+    """All that is needed before the model is asked anything."""
+
+    source: ModelSource
+    model: FrozenModel
+    splits: DataSplits
+    size: int
+
+
+def fit_frozen(
+    config: TtaSettings,
+    out: str | Path,
+    *,
+    on_decode: OnProgress | None = None,
+    on_table: OnProgress | None = None,
+    on_score: OnProgress | None = None,
+) -> dict[str, Any]:
+    """Fit views; the folder ``out`` receives everything. Returns the results.
+
+    A fit that was interrupted goes on where it stopped, and a finished one is not repeated.
+
+    Arguments:
+        config: Every setting.
+        out: A new folder, or that of the same fit.
+        on_decode: Called with the number of files decoded and of all files.
+        on_table: Called with the number of images of which the model has seen every view, and of
+            all images.
+        on_score: Called with the number of held-out images that were predicted, and of all.
+    """
+    run, config = Run(out), config.with_full_paths()
+    if run.path.resolve().is_relative_to(config.data.source):
+        raise ArgumentError(
+            f"`out` must lie outside of the images: got {str(out)!r} within {config.data.source!r}."
+        )
+    is_new = not run.config_file.exists()
+    run.start(config)
+    if run.results_file.is_file():
+        return run.read_results()
+    started = time.monotonic()
+    try:
+        ready = _prepare(config, on_decode)
+        aug = fit_views(
+            config, ready.model, ready.splits.train, size=ready.size, folder=run.table,
+            on_table=on_table,
+        )  # fmt: skip
+    except Exception:  # a slip in the settings shall not take the folder
+        if is_new and not run.table.exists():
+            run.withdraw()
+        raise
+    results = _finish(run, config, ready, aug, on_score)
+    run.write_json(run.timing_file, {"seconds": time.monotonic() - started})
+    run.write_json(run.results_file, results)
+    return results
+
+
+def _prepare(config: TtaSettings, on_decode: OnProgress | None) -> _Ready:
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    source = find_model(config.model.name)
+    size, side = chosen_sizes(config, source)
+    channels = channels_of(source, config)
+    images = load_images(config, source, side=side, channels=channels, on_decode=on_decode)
+    size = images.image_shape[1] if size is None else size
+    images = with_classes(images, class_order(config, source, images))
+    model = build_model(source, config, len(images.classes))
+    model.check_outputs(size, images.classes)
+    return _Ready(source, model, split_by_hash(images, config), size)
+
+
+def _finish(
+    run: Run,
+    config: TtaSettings,
+    ready: _Ready,
+    aug: InstaAug,
+    on_score: OnProgress | None,
+) -> dict[str, Any]:
+    """Write φ and what was found out with it; return the results."""
+    fit, held_out = ready.splits.train, ready.splits.test
+    facts = DataFacts(
+        image_size=ready.size,
+        channels=ready.model.channels,
+        classes=fit.classes,
+        n_targets=len(fit.classes),
+        mean=ready.model.mean,
+        std=ready.model.std,
+        split_hash=ready.splits.hash,
+        decode_size=fit.image_shape[1],
+        model_hash=model_hash(ready.model.module, aug),
+    )
+    run.write_facts(facts, image_hashes(fit))
+    aug.save(run.augmenter_file)
+    counts = (1, *config.views.counts)
+    fitted = FittedViews(config, facts, ready.source, ready.model, aug, {})
+    temperatures = honest_temperatures(
+        config, ready.model, fit, aug, size=ready.size, counts=counts, folder=run.table
+    )
+    _write_policy(run, fitted, fit)
+    _write_crops(run, fitted, held_out if len(held_out) else fit)
+    rows: list[dict[str, Any]] = [
+        {"views": count, "temperature": temperatures[count]} for count in counts
+    ]
+    if len(held_out):
+        pictures = ready.model.pictures(held_out)
+        on_batch = batch_counter(on_score, len(held_out))
+        merged = merged_outputs(
+            aug, ready.model, pictures, counts, select=aug.select, on_batch=on_batch
+        )
+        rows = [
+            score(
+                "the image" if count == 1 else f"{count} views", float(count), merged[count],
+                held_out.targets, temperature=temperatures[count],
+            ).to_dict() for count in counts
+        ]  # fmt: skip
+    return {
+        "model": config.model.name,
+        "data": config.data.source,
+        "seed": config.seed,
+        "n_fit": len(fit),
+        "n_test": len(held_out),
+        "n_views": len(all_views(aug)) if can_tabulate(aug) else None,
+        "classes_from": "data"
+        if config.model.classes is None and not ready.source.classes
+        else "model",
+        "skipped": list(fit.skipped),
+        "split_hash": facts.split_hash,
+        "rows": rows,
+    }
+
+
+def _write_policy(run: Run, fitted: FittedViews, images: LabeledImages) -> None:
+    """The best views on average, where views can be listed."""
+    if can_tabulate(fitted.aug):
+        n = min(max(fitted.config.views.counts), len(all_views(fitted.aug)))
+        batches = (x for x, _ in fitted.model.pictures(images).batches(AT_ONCE))
+        average_policy(fitted.aug, batches, n).save(run.policy_file)
+
+
+def _write_crops(run: Run, fitted: FittedViews, images: LabeledImages) -> None:
+    """What φ chooses, where it chooses crops and figures can be drawn."""
+    with suppress(MissingPlottingError):
+        drawing = crops_figure(fitted, images)
+        if drawing is not None:
+            save_figure(drawing, run.crops_file, dpi=DOTS)
+
+
+N_PHOTOS = 12
+N_TOP = 4
+
+
+@torch.no_grad()
+def crops_figure(fitted: FittedViews, images: LabeledImages) -> "Figure | None":
+    """For a dozen images the crops that φ likes best; None if it chooses no crops.
+
+    The image itself, which is always the first view, is not among them.
+    """
+    chosen = evenly_spaced_indices(len(images), N_PHOTOS)
+    pixels, targets = images.__getitems__(chosen)
+    device = next(fitted.aug.parameters()).device
+    joint = fitted.aug.distribution(fitted.model.prepare(pixels).to(device))
+    crop = joint.factors.get(Crop.name)
+    if not isinstance(crop, CategoricalTheta):
+        return None
+    others = without_row(crop, crop.table.new_tensor([Crop.identity_box]))
+    if not len(others.table):
+        return None
+    probs = others.logits.softmax(dim=-1).expand(len(pixels), -1)
+    return draw_crops(
+        pixels.float() / 255,
+        probs,
+        others.table,
+        size=(fitted.facts.image_size, fitted.facts.image_size),
+        titles=[images.classes[int(target)] for target in targets],
+        n_top=min(N_TOP, len(others.table)),
+    )

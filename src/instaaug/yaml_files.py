@@ -1,0 +1,107 @@
+"""Settings in YAML: no text takes long to refuse, none runs code, none has a name twice."""
+
+from pathlib import Path
+from typing import Any
+
+from instaaug.errors import ArgumentError, InstaAugError
+
+__all__ = ["MissingYamlError", "parse_yaml", "read_yaml"]
+
+MOST_CHARACTERS = 1 << 16  # the parser is slow
+DEEPEST = 8  # mappings and lists within each other; the time of the parser is quadratic in them
+
+
+class MissingYamlError(InstaAugError, ImportError):
+    """PyYAML is needed for settings and is not installed."""
+
+
+def read_yaml(path: Path) -> dict[Any, Any]:
+    """A YAML file that is a mapping of settings.
+
+    Raises:
+        ArgumentError: If it is anything else.
+        FileNotFoundError: If there is none.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file {str(path)!r}.")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ArgumentError(f"`config` must be YAML: {str(path)!r} is not UTF-8.") from None
+    content = parse_yaml(text, argument="config", source=path)
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise ArgumentError(
+            f"`config` must be lines of `setting: value`: {str(path)!r} holds "
+            f"{type(content).__name__}."
+        )
+    return content
+
+
+def parse_yaml(text: str, *, argument: str, source: Path | None = None) -> Any:
+    """The content of YAML text, without aliases, and with every name once in its mapping.
+
+    Arguments:
+        text: YAML.
+        argument: What it was given for, for the words of an error.
+        source: The file it is from.
+
+    Example:
+        >>> parse_yaml("{crop: {grid: [[0.5, 2], [1, 1]]}}", argument="config")
+        {'crop': {'grid': [[0.5, 2], [1, 1]]}}
+    """
+    try:
+        import yaml
+    except ImportError as error:
+        raise MissingYamlError(
+            "Settings of a run need PyYAML, which is not installed. Run: pip install "
+            "'instaaug[train]'"
+        ) from error
+    subject = "" if source is None else f" {str(source)!r} is not:"
+    try:
+        _check_size(text)
+        content = yaml.safe_load(text)
+        repeated = _repeated_name(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        words = " ".join(str(error).split())[:300]
+        raise ArgumentError(f"`{argument}` must be YAML:{subject} {words}") from None
+    if repeated is not None:
+        where = "" if source is None else f" in {str(source)!r}"
+        raise ArgumentError(
+            f"`{argument}` must give every name once: got {repeated!r} twice{where}."
+        )
+    return content
+
+
+def _check_size(text: str) -> None:
+    """Raise if text is too long or too deep for settings, or has aliases, which can explode."""
+    import yaml
+
+    if len(text) > MOST_CHARACTERS:
+        raise ValueError(
+            f"it has {len(text):,} characters, and settings at most {MOST_CHARACTERS:,}"
+        )
+    depth = 0
+    for event in yaml.parse(text, yaml.SafeLoader):  # lazily: stops before it gets slow
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if isinstance(event, yaml.AliasEvent) or depth > DEEPEST:
+            raise ValueError("it has aliases or is deep, which settings are not")
+
+
+def _repeated_name(text: str) -> str | None:
+    """A name that a mapping has twice, of which YAML would keep the last."""
+    import yaml
+
+    waiting = [yaml.compose(text, yaml.SafeLoader)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, yaml.SequenceNode):
+            waiting.extend(node.value)
+        elif isinstance(node, yaml.MappingNode):
+            names = [str(name.value) for name, _ in node.value]
+            if twice := [name for name in names if names.count(name) > 1]:
+                return twice[0]
+            waiting.extend(value for _, value in node.value)
+    return None
