@@ -9,12 +9,11 @@ from types import NoneType, UnionType
 from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
 from instaaug.errors import ArgumentError, UnknownNameError
+from instaaug.signatures import convert, expected_form
 
 __all__ = [
     "SettingInfo",
     "Settings",
-    "convert",
-    "expected_form",
     "plain_value",
     "section",
     "setting",
@@ -28,8 +27,8 @@ def setting(
     default: Any,
     help: str,  # noqa: A002  # argparse's, click's and typer's name for it
     *,
-    at_least: float | None = None,
-    at_most: float | None = None,
+    at_least: int | float | None = None,
+    at_most: int | float | None = None,
     path: bool = False,
 ) -> Any:
     """A field of a dataclass of settings.
@@ -203,57 +202,6 @@ def setting_infos(kind: type[Settings], prefix: str = "", title: str = "") -> li
     return found
 
 
-def convert(kind: Any, value: Any) -> Any:
-    """The value as a declared type has it; a YAML list becomes a tuple, a whole number a float.
-
-    Raises:
-        TypeError: If it is something else.
-        ValueError: If text or a number does not say what is needed.
-
-    Example:
-        >>> convert(tuple[float, ...], [1, "1e-3"])
-        (1.0, 0.001)
-        >>> convert(Literal["sgd", "adam"] | None, "adam")
-        'adam'
-    """
-    if kind is Any:
-        return value
-    if get_origin(kind) in (Union, UnionType):
-        return _convert_union(get_args(kind), value)
-    if get_origin(kind) is Literal:
-        if value not in get_args(kind):
-            raise ValueError(value)
-        return value
-    if get_origin(kind) is tuple:
-        return _convert_tuple(get_args(kind), value)
-    if get_origin(kind) is dict:
-        if not isinstance(value, Mapping):
-            raise TypeError(value)
-        return {str(name): convert(get_args(kind)[1], part) for name, part in value.items()}
-    return _convert_scalar(kind, value)
-
-
-def expected_form(kind: Any) -> str:
-    """What a value of a declared type looks like in YAML, for error messages.
-
-    Example:
-        >>> expected_form(tuple[float, float] | None)
-        '[0.5, 0.5]'
-    """
-    if get_origin(kind) in (Union, UnionType):
-        forms = [expected_form(part) for part in get_args(kind) if part is not NoneType]
-        return " or ".join(dict.fromkeys(forms))
-    if get_origin(kind) is Literal:
-        return ", ".join(map(str, get_args(kind)))
-    if get_origin(kind) is tuple:
-        parts = get_args(kind)
-        return f"[{', '.join('...' if p is ... else expected_form(p) for p in parts)}]"
-    if get_origin(kind) is dict:
-        return f"{{name: {expected_form(get_args(kind)[1])}}}"
-    names = {str: "text", int: "3", float: "0.5", bool: "true"}
-    return names.get(kind, "a value")
-
-
 def _nest(
     kind: type[Settings], values: Mapping[Any, Any], prefix: str, source: str
 ) -> dict[str, Any]:
@@ -338,7 +286,7 @@ def _check(item: Field[Any], value: Any, prefix: str = "") -> Any:
     return value
 
 
-def _check_bounds(item: Field[Any], value: float, name: str) -> None:
+def _check_bounds(item: Field[Any], value: int | float, name: str) -> None:
     least, most = (item.metadata.get(key) for key in ("at_least", "at_most"))
     if least is not None and (value < least or isnan(value)):
         raise ArgumentError(f"{name} must be at least {least:g}: got {value}.")
@@ -354,40 +302,6 @@ def _choices(kind: Any) -> tuple[str, ...]:
     if get_origin(kind) in (Union, UnionType):
         parts = [part for part in get_args(kind) if part is not NoneType]
     return get_args(parts[0]) if len(parts) == 1 and get_origin(parts[0]) is Literal else ()
-
-
-def _convert_union(kinds: tuple[Any, ...], value: Any) -> Any:
-    if value is None and NoneType in kinds:
-        return None
-    for kind in kinds:
-        try:
-            return convert(kind, value)
-        except (TypeError, ValueError, OverflowError):
-            continue
-    raise TypeError(value)
-
-
-def _convert_tuple(parts: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
-    if parts[-1] is ...:
-        items = value if isinstance(value, list | tuple) else [value]
-        return tuple(convert(parts[0], item) for item in items)
-    if not isinstance(value, list | tuple) or len(value) != len(parts):
-        raise ValueError(value)
-    return tuple(convert(part, item) for part, item in zip(parts, value, strict=True))
-
-
-def _convert_scalar(kind: Any, value: Any) -> Any:
-    if kind is NoneType:
-        raise TypeError(value)
-    if kind is str:
-        if not isinstance(value, str | Path):
-            raise TypeError(value)
-        return str(value)
-    if isinstance(value, bool) != (kind is bool) or isinstance(value, list | tuple | dict):
-        raise TypeError(value)
-    if kind is int and int(value) != float(value):
-        raise TypeError(value)
-    return kind(value)
 
 
 def plain_value(value: Any) -> Any:

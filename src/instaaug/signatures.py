@@ -1,13 +1,14 @@
-"""Keyword arguments checked against a signature before the call."""
+"""Values checked against declared types: of settings, and of a function's arguments."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from instaaug.errors import ArgumentError, UnknownNameError
 
-__all__ = ["check_arguments", "parameter_hints"]
+__all__ = ["check_arguments", "convert", "expected_form", "parameter_hints"]
 
 
 def parameter_hints(function: Callable[..., Any]) -> dict[str, Any]:
@@ -29,8 +30,7 @@ def check_arguments(
 ) -> dict[str, Any]:
     """Keyword arguments for ``function``, each of the type that its signature declares.
 
-    Values are those that YAML and JSON know: an int is accepted where a float is declared, a list
-    where a tuple or a sequence is. Nothing is parsed from strings.
+    Values are those that YAML and JSON know: see :func:`convert`.
 
     Arguments:
         function: A function or a class.
@@ -48,7 +48,7 @@ def check_arguments(
         {'alpha': 1.0, 'per_input': True}
         >>> check_arguments(mixup, {"alpha": "x"}, owner="mixup", prefix="method.")
         Traceback (most recent call last):
-        instaaug.errors.ArgumentError: `method.alpha` must be float: got 'x'.
+        instaaug.errors.ArgumentError: `method.alpha` must be like 0.5: got 'x'.
         >>> check_arguments(mixup, {"beta": 1}, owner="mixup")
         Traceback (most recent call last):
         instaaug.errors.UnknownNameError: There is no option of mixup called 'beta'. ...
@@ -63,84 +63,100 @@ def check_arguments(
         if name not in hints:
             raise UnknownNameError(f"option of {owner}", name, hints)
         try:
-            checked[name] = _convert(value, hints[name])
-        except ValueError:
-            raise ArgumentError(
-                f"`{prefix}{name}` must be {_describe(hints[name])}: got {value!r}."
-            ) from None
+            checked[name] = convert(hints[name], value)
+        except (TypeError, ValueError, OverflowError):
+            form = expected_form(hints[name])
+            raise ArgumentError(f"`{prefix}{name}` must be like {form}: got {value!r}.") from None
     return checked
 
 
-def _convert(value: Any, hint: Any) -> Any:
-    """The value as the hint has it; a ValueError if it has another type."""
-    if hint is Any:
+def convert(kind: Any, value: Any) -> Any:
+    """The value as a declared type has it; a YAML list becomes a tuple, a whole number a float.
+
+    Raises:
+        TypeError: If it is something else.
+        ValueError: If text or a number does not say what is needed.
+
+    Example:
+        >>> convert(tuple[float, ...], [1, "1e-3"])
+        (1.0, 0.001)
+        >>> convert(Literal["sgd", "adam"] | None, "adam")
+        'adam'
+    """
+    origin, parts = get_origin(kind), get_args(kind)
+    if kind is Any:
         return value
-    origin = get_origin(hint)
     if origin in (Union, UnionType):
-        return _convert_to_any(value, get_args(hint))
-    if origin is Literal:
-        return _require(value, value in get_args(hint))
-    if origin in _CONTAINERS:
-        return _CONTAINERS[origin](value, get_args(hint))
-    if hint is float:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return float(_require(value, is_number))
-    if hint is int:
-        return _require(value, isinstance(value, int) and not isinstance(value, bool))
-    return _require(value, isinstance(value, NoneType if hint is None else origin or hint))
-
-
-def _require(value: Any, condition: bool) -> Any:
-    if not condition:
-        raise ValueError(value)
-    return value
-
-
-def _convert_to_any(value: Any, hints: Sequence[Any]) -> Any:
-    if type(value) in hints:  # a whole number stays one where both kinds are accepted
+        return _convert_union(parts, value)
+    if origin is Literal and value in parts:
         return value
-    for hint in hints:
+    if origin in (tuple, list, Sequence):
+        return _convert_tuple(parts if origin is tuple else (parts[0], ...), value)
+    if origin in (dict, Mapping) and isinstance(value, Mapping):
+        return {str(name): convert(parts[1], part) for name, part in value.items()}
+    if origin in (Literal, dict, Mapping):
+        raise TypeError(value)
+    return _convert_scalar(kind, value)
+
+
+def expected_form(kind: Any) -> str:
+    """What a value of a declared type looks like in YAML, for error messages.
+
+    Example:
+        >>> expected_form(tuple[float, float] | None)
+        '[0.5, 0.5]'
+    """
+    if get_origin(kind) in (Union, UnionType):
+        forms = [expected_form(part) for part in get_args(kind) if part is not NoneType]
+        return " or ".join(dict.fromkeys(forms))
+    if get_origin(kind) is Literal:
+        return ", ".join(map(str, get_args(kind)))
+    if get_origin(kind) is tuple:
+        parts = get_args(kind)
+        return f"[{', '.join('...' if p is ... else expected_form(p) for p in parts)}]"
+    if get_origin(kind) in (list, Sequence):
+        return f"[{expected_form(get_args(kind)[0])}, ...]"
+    if get_origin(kind) in (dict, Mapping):
+        return f"{{name: {expected_form(get_args(kind)[1])}}}"
+    names = {str: "text", int: "3", float: "0.5", bool: "true"}
+    return names.get(kind, "a value")
+
+
+def _convert_union(kinds: tuple[Any, ...], value: Any) -> Any:
+    if value is None and NoneType in kinds:
+        return None
+    if type(value) in kinds:  # a whole number stays one where both kinds are accepted
+        return value
+    for kind in kinds:
         try:
-            return _convert(value, hint)
-        except ValueError:
+            return convert(kind, value)
+        except (TypeError, ValueError, OverflowError):
             continue
-    raise ValueError(value)
+    raise TypeError(value)
 
 
-def _convert_to_tuple(value: Any, hints: Sequence[Any]) -> tuple[Any, ...]:
-    _require(value, isinstance(value, list | tuple))
-    if len(hints) == 2 and hints[1] is Ellipsis:
-        hints = [hints[0]] * len(value)
-    _require(value, len(value) == len(hints))
-    return tuple(_convert(item, hint) for item, hint in zip(value, hints, strict=True))
+def _convert_tuple(parts: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
+    if parts[-1] is ...:
+        items = value if isinstance(value, list | tuple) else [value]
+        return tuple(convert(parts[0], item) for item in items)
+    if not isinstance(value, list | tuple) or len(value) != len(parts):
+        raise ValueError(value)
+    return tuple(convert(part, item) for part, item in zip(parts, value, strict=True))
 
 
-def _convert_to_mapping(value: Any, hints: Sequence[Any]) -> dict[Any, Any]:
-    _require(value, isinstance(value, Mapping))
-    key_hint, value_hint = hints
-    return {_convert(k, key_hint): _convert(v, value_hint) for k, v in value.items()}
-
-
-_CONTAINERS: Mapping[Any, Callable[[Any, Sequence[Any]], Any]] = {
-    tuple: _convert_to_tuple,
-    Sequence: lambda value, hints: _convert_to_tuple(value, [hints[0], Ellipsis]),
-    list: lambda value, hints: list(_convert_to_tuple(value, [hints[0], Ellipsis])),
-    Mapping: _convert_to_mapping,
-    dict: _convert_to_mapping,
-}
-
-
-def _describe(hint: Any) -> str:
-    """The hint as a sentence has it."""
-    origin, hints = get_origin(hint), get_args(hint)
-    if origin in (Union, UnionType):
-        return " or ".join(_describe(part) for part in hints)
-    if origin is Literal:
-        return " or ".join(map(repr, hints))
-    if origin in (Mapping, dict):
-        return f"a mapping of {_describe(hints[0])} to {_describe(hints[1])}"
-    if origin is tuple and Ellipsis not in hints:
-        return f"[{', '.join(_describe(part) for part in hints)}]"
-    if origin in _CONTAINERS:
-        return f"a list of {_describe(hints[0])}"
-    return "None" if hint in (None, NoneType) else getattr(hint, "__name__", str(hint))
+def _convert_scalar(kind: Any, value: Any) -> Any:
+    if kind is NoneType:
+        raise TypeError(value)
+    if kind is str:
+        if not isinstance(value, str | Path):
+            raise TypeError(value)
+        return str(value)
+    if kind not in (bool, int, float):  # an object of Python, which YAML does not know
+        if not isinstance(value, get_origin(kind) or kind):
+            raise TypeError(value)
+        return value
+    if isinstance(value, bool) != (kind is bool) or isinstance(value, list | tuple | dict):
+        raise TypeError(value)
+    if kind is int and int(value) != float(value):
+        raise TypeError(value)
+    return kind(value)

@@ -13,7 +13,8 @@ from typing_extensions import override
 
 from instaaug.errors import ArgumentError
 from instaaug.runs.settings import TrainSettings
-from instaaug.settings import SettingInfo, Settings, expected_form, setting_infos
+from instaaug.settings import SettingInfo, Settings, setting_infos
+from instaaug.signatures import expected_form
 from instaaug.yaml_files import parse_yaml, read_yaml
 
 __all__ = ["SettingsCommand", "choose_settings", "read_typed", "with_settings"]

@@ -344,15 +344,15 @@ def class_order(
         text = Path(config.model.classes).read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise ArgumentError(
-            f"`classes` must be a text file: {config.model.classes!r} is not UTF-8."
+            f"`model.classes` must be a text file: {config.model.classes!r} is not UTF-8."
         ) from None
     names = tuple(line.strip() for line in text.splitlines() if line.strip())
     twice = sorted({name for name in names if names.count(name) > 1})
     if not names or twice:
         found = f"{listed(twice)} more than once" if twice else "nothing"
         raise ArgumentError(
-            f"`classes` must be a file with a name per line, each once: {config.model.classes!r} has "
-            f"{found}."
+            "`model.classes` must be a file with a name per line, each once: "
+            f"{config.model.classes!r} has {found}."
         )
     return names
 

@@ -83,7 +83,8 @@ def train(
     run, config = Run(out), config.with_full_paths()
     if run.path.resolve().is_relative_to(config.data.source):
         raise ArgumentError(
-            f"`out` must lie outside of the images: got {str(out)!r} within {config.data.source!r}."
+            f"`out` must lie outside of the images: got {str(out)!r} within "
+            f"{config.data.source!r}."
         )
     is_first = not is_later_process()
     if is_first:
@@ -314,8 +315,8 @@ def _refusals_explained() -> Iterator[None]:
     except (ValueError, RuntimeError, MisconfigurationException) as error:
         words = " ".join(str(error).split())
         raise ArgumentError(
-            "`trainer` must have an accelerator, devices, strategy and precision that suit this machine. "
-            f"Lightning says: {words}"
+            "`trainer` must have an accelerator, devices, strategy and precision that suit this "
+            f"machine. Lightning says: {words}"
         ) from error
 
 

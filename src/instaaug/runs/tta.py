@@ -307,7 +307,8 @@ def fit_frozen(
     run, config = Run(out), config.with_full_paths()
     if run.path.resolve().is_relative_to(config.data.source):
         raise ArgumentError(
-            f"`out` must lie outside of the images: got {str(out)!r} within {config.data.source!r}."
+            f"`out` must lie outside of the images: got {str(out)!r} within "
+            f"{config.data.source!r}."
         )
     is_new = not run.config_file.exists()
     run.start(config)
