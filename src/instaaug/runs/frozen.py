@@ -15,7 +15,7 @@ from instaaug.data import DataSplits, LabeledImages, load_data
 from instaaug.data.decode import read_header
 from instaaug.data.files import fitting_size, image_files
 from instaaug.data.labeled import evenly_spaced_indices
-from instaaug.data.labels import listed
+from instaaug.data.labels import quote_first
 from instaaug.errors import ArgumentError, DataError
 from instaaug.frozen import Pictures
 from instaaug.networks import pretrained_maker
@@ -349,7 +349,7 @@ def class_order(
     names = tuple(line.strip() for line in text.splitlines() if line.strip())
     twice = sorted({name for name in names if names.count(name) > 1})
     if not names or twice:
-        found = f"{listed(twice)} more than once" if twice else "nothing"
+        found = f"{quote_first(twice)} more than once" if twice else "nothing"
         raise ArgumentError(
             "`model.classes` must be a file with a name per line, each once: "
             f"{config.model.classes!r} has {found}."

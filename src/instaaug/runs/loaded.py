@@ -105,7 +105,7 @@ def _load_trained(run: Run, config: TrainSettings) -> LoadedRun:
         path=run.path,
         model=task.predictor,
         augmenter=task.augmenter,
-        prepare=task.prepared,
+        prepare=task.normalize,
         device=device,
         classes=facts.classes,
         n_targets=facts.n_targets,
@@ -152,7 +152,7 @@ def _trained_predictor(
 
     @torch.no_grad()
     def predict_some(pixels: Tensor) -> tuple[Tensor, Tensor]:
-        return wrapped.outputs_and_counts(task.prepared(pixels.to(task.mean.device)), generator)
+        return wrapped.outputs_and_counts(task.normalize(pixels.to(task.mean.device)), generator)
 
     return predict_some
 
