@@ -17,7 +17,7 @@ from tests.support.operators import Counter
 from tests.support.shifted import Shifted, loose_classifier
 
 RULES = pytest.mark.parametrize("merge", get_args(Merge))
-CHUNKS = pytest.mark.parametrize("chunk_size", [1, 5, 1000, None])
+CHUNKS = pytest.mark.parametrize("chunk_size", [5, None])
 N, BATCH = 6, 14
 
 
@@ -154,8 +154,8 @@ def test_what_is_not_a_number_gets_no_further_view() -> None:
 # --- a ration of views --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mean_views", [1.0, 1.13, 1.5, 2.0, 2.57, 3.3, 5.9, 6.0, 40.0])
-@pytest.mark.parametrize("batch", [1, 7, 14, 100])
+@pytest.mark.parametrize("mean_views", [1.0, 1.13, 2.57, 6.0, 40.0])
+@pytest.mark.parametrize("batch", [1, 7, 100])
 def test_where_nothing_is_certain_the_ration_is_spent_to_the_last(
     batch: int, mean_views: float
 ) -> None:

@@ -21,7 +21,7 @@ from tests.support.shifted import Shifted, loose_classifier
 from tests.support.unhooked import unhooked
 
 RULES = pytest.mark.parametrize("merge", get_args(Merge))
-CHUNKS = pytest.mark.parametrize("chunk_size", [1, 4, 7, 1000, None])
+CHUNKS = pytest.mark.parametrize("chunk_size", [1, 4, None])
 CROP = T.Crop(levels=((1.0, 1), (0.5, 4)))
 N, BATCH = 6, 5
 
@@ -63,7 +63,7 @@ def naive(
 
 @CHUNKS
 @RULES
-@pytest.mark.parametrize("temperature", [1.0, 0.5, 3.0])
+@pytest.mark.parametrize("temperature", [1.0, 3.0])
 @pytest.mark.parametrize("reads_model", [False, True])
 def test_every_rule_is_that_of_a_naive_loop(
     merge: Merge, chunk_size: int | None, temperature: float, reads_model: bool

@@ -16,7 +16,7 @@ from instaaug.transforms import TRANSFORMS, Flip, GeometricTransform, Transform,
 from tests.support.images import largest_difference, random_images
 from tests.support.thetas import ALL_NAMES, differentiable_columns, generic_theta, make
 
-SIZES = [(32, 32), (16, 64), (37, 50), (30, 44), (1, 1), (3, 7)]
+SIZES = [(16, 64), (37, 50), (1, 1)]
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 HAS_DERIVATIVE = [n for n in ALL_NAMES if differentiable_columns(make(n))]
 
@@ -57,13 +57,12 @@ def test_the_identity_may_have_the_precision_of_the_image(
 
 
 @pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
-@pytest.mark.parametrize("size", [(64, 16), (37, 50)], ids=str)
 def test_the_identity_is_exact_for_colors_of_every_magnitude(
-    transform: Transform, padding_mode: PaddingMode, size: tuple[int, int]
+    transform: Transform, padding_mode: PaddingMode
 ) -> None:
     # Adding a difference to the interpolated image would lose the last bits of dark pixels
     # beside bright ones.
-    x = 10 ** (-12 * random_images(2, height=size[0], width=size[1]))
+    x = 10 ** (-12 * random_images(2, height=37, width=50))
     assert torch.equal(transform.apply(x, transform.identity(2), padding_mode=padding_mode), x)
 
 
@@ -77,12 +76,9 @@ def test_an_unmoved_image_is_exact_beside_moved_ones(transform: Transform) -> No
     assert not torch.equal(out[2], x[2])
 
 
-@pytest.mark.parametrize("size", [(32, 32), (37, 50), (51, 29)], ids=str)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_shape_and_dtype_are_kept(
-    transform: Transform, size: tuple[int, int], dtype: torch.dtype
-) -> None:
-    x = random_images(2, height=size[0], width=size[1], dtype=dtype)
+def test_shape_and_dtype_are_kept(transform: Transform, dtype: torch.dtype) -> None:
+    x = random_images(2, height=37, width=50, dtype=dtype)
     out = transform.apply(x, generic_theta(transform, dtype=torch.float32))
     assert out.shape == x.shape
     assert out.dtype == dtype
@@ -111,9 +107,8 @@ def test_the_input_is_left_alone(transform: Transform) -> None:
     assert torch.equal(theta, before[1])
 
 
-@pytest.mark.parametrize("size", [(16, 16), (13, 22)], ids=str)
-def test_a_batch_equals_its_images_one_by_one(transform: Transform, size: tuple[int, int]) -> None:
-    x = random_images(4, height=size[0], width=size[1])
+def test_a_batch_equals_its_images_one_by_one(transform: Transform) -> None:
+    x = random_images(4, height=13, width=22)
     theta = generic_theta(transform, 4, dtype=torch.float32)
     alone = [transform.apply(x[i : i + 1], theta[i : i + 1]) for i in range(4)]
     assert largest_difference(transform.apply(x, theta), torch.cat(alone)) <= 1e-6

@@ -15,8 +15,8 @@ from tests.support.operators import Counter
 
 ROOT = Path(__file__).parents[2]
 
-SHIFTS = [0.0, 1 / 3, -1 / 3, 0.5, -0.5, 0.1, -0.27]
-FACTORS = [(1.0, 1.0), (0.0, 1.0), (1.0, 0.0), (0.4, 1.7), (2.0, 0.6), (1.3, 2.0)]
+SHIFTS = [0.0, 1 / 3, -0.5, -0.27]
+FACTORS = [(0.0, 1.0), (0.4, 1.7), (2.0, 0.6)]
 
 
 def one(value: float, *, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -33,7 +33,7 @@ def test_hue_shifts_match_colorsys(colors: str, hue: float) -> None:
 
 @pytest.mark.parametrize("colors", NAMED)
 @pytest.mark.parametrize("factors", FACTORS, ids=str)
-@pytest.mark.parametrize("hue", [None, 0.0, 0.2])
+@pytest.mark.parametrize("hue", [None, 0.2])
 def test_saturation_and_value_match_colorsys(
     colors: str, factors: tuple[float, float], hue: float | None
 ) -> None:
@@ -92,7 +92,7 @@ def test_each_image_has_its_own_jitter() -> None:
 
 
 @pytest.mark.parametrize("hue", [None, 0.0, 0.3])
-@pytest.mark.parametrize("level", [0.0, 0.2, 0.5, 1.0])
+@pytest.mark.parametrize("level", [0.0, 0.2, 1.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_gradient_of_a_gray_is_finite_and_follows_the_value(
     hue: float | None, level: float, dtype: torch.dtype
@@ -161,8 +161,8 @@ def test_gradient_is_that_of_differences(with_hue: bool) -> None:
 
 
 @pytest.mark.parametrize("colors", NAMED)
-@pytest.mark.parametrize("hue", [None, 0.0, 1 / 6, 0.5])
-@pytest.mark.parametrize("factor", [0.0, 1.0, 2.0])
+@pytest.mark.parametrize("hue", [None, 0.0, 1 / 6])
+@pytest.mark.parametrize("factor", [0.0, 1.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
 def test_gradient_at_kinks_is_bounded(
     colors: str, hue: float | None, factor: float, dtype: torch.dtype
@@ -177,7 +177,7 @@ def test_gradient_at_kinks_is_bounded(
 
 
 @pytest.mark.parametrize("color", NAMED["black, white, primaries and trap 7"], ids=str)
-@pytest.mark.parametrize("turns", range(6))
+@pytest.mark.parametrize("turns", [0, 1, 4])
 def test_slope_of_the_hue_at_a_kink_is_that_of_one_side(
     color: tuple[int, ...], turns: int
 ) -> None:

@@ -47,7 +47,7 @@ def with_pillow(x: Tensor, change: Callable[[Image.Image, int], Image.Image]) ->
     return torch.stack(out).permute(0, 3, 1, 2).float() / 255
 
 
-@pytest.mark.parametrize("factors", [(0.0, 0.1, 0.5), (1.0, 1.9, 0.01), (1.99, 3.0, 4.0)], ids=str)
+@pytest.mark.parametrize("factors", [(0.0, 0.5, 1.0), (1.9, 0.01, 4.0)], ids=str)
 @pytest.mark.parametrize("name", ENHANCERS)
 @EVERY_SIZE
 def test_enhancing_is_pillows_up_to_its_rounding(

@@ -15,7 +15,7 @@ from tests.support.images import largest_difference, random_images, smooth_image
 
 PADDINGS: list[PaddingMode] = ["zeros", "border", "reflection"]
 SCIPY_MODES = {"zeros": "grid-constant", "border": "nearest", "reflection": "reflect"}
-SIZES = [(32, 32), (16, 64), (37, 50), (30, 44)]
+SIZES = [(16, 64), (37, 50)]
 
 
 def random_matrices(batch: int = 2, *, projective: bool = False, seed: int = 0) -> Tensor:
@@ -132,7 +132,7 @@ def test_the_identity_is_restored_to_the_last_bit(
 
 
 @pytest.mark.usefixtures("_both_ways")
-@pytest.mark.parametrize("entry", [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)], ids=str)
+@pytest.mark.parametrize("entry", [(0, 1), (0, 2), (1, 0), (1, 1)], ids=str)
 @pytest.mark.parametrize("size", [(256, 128), (150, 201)], ids=str)
 def test_gradient_at_the_identity_is_the_one_of_the_interpolation(
     size: tuple[int, int], entry: tuple[int, int]

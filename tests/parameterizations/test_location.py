@@ -25,7 +25,7 @@ from tests.support.location import (
 Size = tuple[int, int]
 PAPER: list[Level] = [(0.375, 16), (0.75, 8), (1.0, 1)]
 MIXED: list[Level] = [(1.0, 1), (0.8, 2), (0.6, 3), (0.4, 4), (0.25, 12)]
-CELL_SIZES: list[Size] = [(96, 96), (48, 144), (144, 48), (48, 96)]
+CELL_SIZES: list[Size] = [(96, 96), (48, 144)]
 
 LEVELS = [(levels, index) for levels in (PAPER, MIXED) for index in range(len(levels))]
 
@@ -159,7 +159,7 @@ CORNERS = {
 
 
 @pytest.mark.parametrize("corner", CORNERS.values(), ids=CORNERS)
-@pytest.mark.parametrize("image_size", [(64, 64), (64, 128), (90, 50)], ids=str)
+@pytest.mark.parametrize("image_size", [(64, 64), (90, 50)], ids=str)
 @pytest.mark.parametrize("max_outside", [1.0, 0.0])
 @pytest.mark.parametrize("kind", ["levels", "receptive_fields"])
 def test_a_dot_in_a_corner_is_in_the_crop_of_that_corners_unit_alone(

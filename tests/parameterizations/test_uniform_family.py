@@ -85,8 +85,8 @@ def test_the_first_half_of_the_raw_numbers_are_the_lower_ends(dimensions: int) -
     torch.testing.assert_close(distribution.high[0], identities, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("dimensions", range(1, 7))
-@pytest.mark.parametrize("share", [0.01, 0.1, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("dimensions", [1, 3, 6])
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.999])
 def test_raw_at_gives_the_entropy_that_was_asked_for(dimensions: int, share: float) -> None:
     uniform = family(*ALL[:dimensions])
     target = uniform.max_entropy + dimensions * log(share)

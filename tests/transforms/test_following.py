@@ -23,14 +23,14 @@ from tests.support.images import center_of_mass, dot_image, largest_difference, 
 from tests.support.pixel_maps import FORWARD, Matrix
 from tests.support.thetas import GEOMETRIC_NAMES, generic_theta, make
 
-SIZES = [(64, 64), (64, 96), (101, 75)]
+SIZES = [(64, 96), (101, 75)]
 COMPOSED: dict[str, Composition] = {
     "crop + rotation": Composition((Crop(), Rotation(0.6))),
     "rotation + color + shear": Composition((Rotation(0.6), HSVJitter(), Shear())),
     "perspective + translate + flip": Composition((Perspective(), Translate(0.1), Flip())),
 }
 CASES = [*GEOMETRIC_NAMES, *COMPOSED]
-PLACES = [(0.25, -0.2), (-0.4, 0.1)]  # where the content is to be seen afterwards: (x, y)
+PLACES = [(0.25, -0.2)]  # where the content is to be seen afterwards: (x, y)
 
 
 def build(case: str) -> tuple[Transform, Tensor]:
@@ -120,9 +120,9 @@ def test_a_bright_patch_fills_its_moved_box(case: str, size: tuple[int, int]) ->
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.float32], ids=str)
-@pytest.mark.parametrize("size", [(32, 32), (37, 50)], ids=str)
 @pytest.mark.parametrize("case", CASES)
-def test_labels_stay_labels(case: str, size: tuple[int, int], dtype: torch.dtype) -> None:
+def test_labels_stay_labels(case: str, dtype: torch.dtype) -> None:
+    size = (37, 50)
     transform, theta = build(case)
     labels = torch.randint(1, 9, (1, 1, *size), generator=torch.Generator().manual_seed(0))
     labels = (labels * 25).to(dtype)

@@ -24,7 +24,7 @@ from tests.support.images import interior, largest_difference, random_images, sm
 from tests.support.pixel_maps import FORWARD, in_corner_frame, warped_by_scipy
 from tests.support.thetas import GEOMETRIC_NAMES, generic_theta, make
 
-SIZES = [(32, 32), (16, 64), (37, 50), (51, 29)]
+SIZES = [(16, 64), (51, 29)]
 SCIPY_MODES: dict[PaddingMode, str] = {
     "zeros": "grid-constant",
     "border": "nearest",
@@ -70,7 +70,7 @@ def test_agreement_with_kornia(name: str, size: tuple[int, int]) -> None:
     assert largest_difference(transform.apply(x, theta), expected) <= 1e-9
 
 
-@pytest.mark.parametrize("quarters", [-3, -2, -1, 0, 1, 2, 3, 4])
+@pytest.mark.parametrize("quarters", [-1, 1, 2])
 @pytest.mark.parametrize("side", [16, 37])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_quarter_turns_are_rot90(quarters: int, side: int, dtype: torch.dtype) -> None:
