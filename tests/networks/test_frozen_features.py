@@ -1,4 +1,4 @@
-"""Features of a frozen model: what they are, what they cost, and that the model is not touched."""
+"""Features of a frozen model: where they are found, what they say, what they cost."""
 
 from typing import Any
 
@@ -7,8 +7,17 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
+from instaaug.errors import ArgumentError
 from instaaug.networks import FrozenFeatures
-from tests.support.frozen_models import ARCHITECTURES, Counting, Pooled, Snapshot, built
+from instaaug.networks.frozen_features import N_EVIDENCE, LastMap, class_evidence, find_last_map
+from tests.support.frozen_models import (
+    ARCHITECTURES,
+    Counting,
+    Pooled,
+    Snapshot,
+    Transformer,
+    built,
+)
 from tests.support.models import images
 
 X = images(3, height=32, width=32)
@@ -170,3 +179,147 @@ def test_a_channel_that_never_moved_does_not_explode_when_it_does() -> None:
     seen[:, 0] = 0.5
     standardized = (seen - features.mean) / features.std
     assert float(standardized[:, 0].abs().max()) == 0.5
+
+
+def naive(features: Tensor, logits: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """One image, one place at a time, from the definition."""
+    result = torch.empty(len(features), N_EVIDENCE, *features.shape[2:], dtype=features.dtype)
+    for b, whole_image in enumerate(logits):
+        order = whole_image.argsort(descending=True)[:16]
+        second = min(1, len(order) - 1)
+        whole = whole_image[order].softmax(dim=0)
+        about_whole = [whole[0].log(), (whole * whole.log()).sum()]
+        about_whole.append(whole_image[order[0]] - whole_image[order[second]])
+        for i in range(features.shape[2]):
+            for j in range(features.shape[3]):
+                h = features[b, :, i, j]
+                here = (weight @ h + bias)[order]
+                local = here.softmax(dim=0)
+                numbers = [
+                    here.max(), local.max().log(), (local * local.log()).sum(), local[0].log(),
+                    (local * whole).sum().log(), local[:5].sum().log(), here[0], here[second],
+                    h.square().sum().sqrt(),
+                ]  # fmt: skip
+                result[b, :, i, j] = torch.stack([*numbers, *about_whole])
+    return result
+
+
+@pytest.mark.parametrize("num_classes", [1, 2, 5, 40])
+def test_the_evidence_is_what_a_loop_over_places_finds(num_classes: int) -> None:
+    torch.manual_seed(0)
+    features = torch.randn(2, 6, 3, 2)
+    weight, bias = torch.randn(num_classes, 6), torch.randn(num_classes)
+    logits = features.mean(dim=(2, 3)) @ weight.T + bias
+    found = class_evidence(features, logits, weight, bias)
+    torch.testing.assert_close(found, naive(features, logits, weight, bias), atol=1e-5, rtol=1e-4)
+    without = class_evidence(features, logits, weight, None)
+    torch.testing.assert_close(
+        without, naive(features, logits, weight, 0 * bias), atol=1e-5, rtol=1e-4
+    )
+
+
+def test_a_map_of_classes_needs_no_layer() -> None:
+    torch.manual_seed(0)
+    features = torch.randn(2, 30, 3, 2)
+    logits = features.mean(dim=(2, 3))
+    expected = naive(features, logits, torch.eye(30), torch.zeros(30))
+    found = class_evidence(features, logits, None, None)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+
+
+def test_the_names_of_classes_do_not_matter() -> None:
+    """Whoever renames the classes finds the same evidence: φ may be used for other classes."""
+    torch.manual_seed(0)
+    features, weight, bias = torch.randn(2, 6, 3, 2), torch.randn(20, 6), torch.randn(20)
+    logits, order = features.mean(dim=(2, 3)) @ weight.T + bias, torch.randperm(20)
+    torch.testing.assert_close(
+        class_evidence(features, logits, weight, bias),
+        class_evidence(features, logits[:, order], weight[order], bias[order]),
+    )
+
+
+def test_extreme_logits_stay_finite() -> None:
+    features, weight = 1e4 * torch.randn(2, 6, 3, 2), 1e2 * torch.randn(20, 6)
+    logits = features.mean(dim=(2, 3)) @ weight.T
+    assert torch.isfinite(class_evidence(features, logits, weight, None)).all()
+
+
+SHAPE = (3, 32, 32)
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_the_last_map_is_found(name: str) -> None:
+    assert find_last_map(built(name), SHAPE).description == ARCHITECTURES[name][1]
+
+
+@pytest.mark.parametrize("name", ["functional ReLU", "class token", "flattened"])
+def test_looking_for_it_leaves_no_trace(name: str) -> None:
+    model = built(name).train()
+    model.get_submodule("head" if name != "flattened" else "1").eval()
+    before, state = Snapshot(model), torch.get_rng_state()
+    find_last_map(model, SHAPE)
+    assert Snapshot(model) == before
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_an_interrupted_search_leaves_no_trace(error: type[BaseException]) -> None:
+    class Failing(nn.Module):
+        @override
+        def forward(self, x: Tensor) -> Tensor:
+            raise error("in the middle")
+
+    model = nn.Sequential(Pooled(), Failing())
+    before = Snapshot(model)
+    with pytest.raises((ArgumentError, KeyboardInterrupt), match="in the middle"):
+        find_last_map(model, SHAPE)
+    assert Snapshot(model) == before
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "class_token", "shape"),
+    [(32, 32, True, (4, 4)), (32, 64, True, (4, 8)), (48, 16, False, (6, 2))],
+)
+def test_patches_lie_on_a_rectangle(
+    height: int, width: int, class_token: bool, shape: tuple[int, int]
+) -> None:
+    """A patch that shines lights up its own place of the map, not another's."""
+    model = Transformer(class_token=class_token).eval()
+    place = find_last_map(model, (3, height, width))
+    assert place.shape == shape
+    assert place.skipped == int(class_token)
+    tokens = torch.arange(place.skipped + shape[0] * shape[1])[None, :, None].float()
+    expected = torch.arange(shape[0] * shape[1]).view(shape) + place.skipped
+    torch.testing.assert_close(place.as_map(tokens)[0, 0], expected.float())
+
+
+def test_a_larger_image_has_more_patches() -> None:
+    place = LastMap("norm", 10, (4, 8), skipped=1)
+    assert place.as_map(torch.zeros(2, 1 + 8 * 16, 10)).shape == (2, 10, 8, 16)
+
+
+def test_channels_that_come_last_are_put_in_front() -> None:
+    out = torch.rand(2, 3, 5, 7)
+    place = LastMap("norm", 7, (3, 5), channels_last=True)
+    torch.testing.assert_close(place.as_map(out)[1, 6, 2, 4], out[1, 2, 4, 6])
+
+
+def test_a_model_without_a_map_gets_a_helpful_error() -> None:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(3072, 5), nn.ReLU(), nn.Linear(5, 5))
+    with pytest.raises(ArgumentError, match=r'found none.*its 4 modules.*features="pyramid"'):
+        find_last_map(model, SHAPE)
+
+
+def test_a_model_that_takes_another_size_gets_a_helpful_error() -> None:
+    with pytest.raises(ArgumentError, match=r"take images of shape \(3, 40, 40\).*size="):
+        find_last_map(built("flattened"), (3, 40, 40))
+
+
+def test_a_model_that_returns_no_tensor_gets_a_helpful_error() -> None:
+    class Many(nn.Module):
+        @override
+        def forward(self, x: Tensor) -> dict[str, Tensor]:
+            return {"scores": x, "other": x}
+
+    with pytest.raises(ArgumentError, match=r"must return a tensor: got dict\. Pick the tensor"):
+        find_last_map(Many(), SHAPE)

@@ -1,4 +1,4 @@
-"""Compositions: one warp, one pass over colors, the order kept, normalized images understood."""
+"""Compositions: one warp, one pass over colors, the order kept, any size."""
 
 from functools import reduce
 from itertools import pairwise
@@ -10,6 +10,8 @@ from torch import Tensor
 from torch.autograd import gradcheck
 from torch.nn import functional as F
 
+from instaaug import transforms as T
+from instaaug.errors import ArgumentError, ShapeError
 from instaaug.functional.color import affine_intensity
 from instaaug.functional.warp import PaddingMode, warp
 from instaaug.transforms import (
@@ -33,6 +35,7 @@ from instaaug.transforms import (
     Translate,
 )
 from tests.support.images import interior, largest_difference, random_images, smooth_images
+from tests.support.unhooked import unhooked
 
 GEOMETRIC: dict[str, tuple[tuple[Transform, tuple[float, ...]], ...]] = {
     "turn, move": ((Rotation(), (0.3,)), (Translate(), (0.1, -0.05))),
@@ -280,3 +283,107 @@ def test_equal_compositions_are_equal_and_hashable() -> None:
     assert one.names == same.names  # filling the cache changes nothing
     assert len({one, same, other}) == 2
     assert all(a != b for a, b in pairwise((one, other, same)))
+
+
+def test_theta_of_a_wrong_shape_names_all_columns() -> None:
+    words = (
+        r"`theta` of composition must be \(2, 2\), a row per image: got \(2, 3\)\. "
+        r"Columns: angle, factor\."
+    )
+    with pytest.raises(ShapeError, match=words):
+        Composition((Rotation(), Scale())).apply(random_images(2), torch.ones(2, 3))
+
+
+def test_no_transform_at_all_is_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"`transforms` must hold at least one.*: got none\."):
+        Composition(())
+
+
+@pytest.mark.parametrize("given", [{"mean": (0.5,)}, {"std": (0.5,)}], ids=str)
+def test_mean_and_std_come_together(given: dict[str, Any]) -> None:
+    words = r"`mean` and `std` must be given together: got one of the two\."
+    with pytest.raises(ArgumentError, match=words):
+        Composition((Brightness(),), **given)
+
+
+def test_a_composition_in_a_composition_is_refused() -> None:
+    words = r"`transforms` must not hold a Composition: .*List its transforms instead\."
+    with pytest.raises(ArgumentError, match=words):
+        Composition((Crop(), Composition((Rotation(),))))
+
+
+def test_one_mean_serves_all_channels_but_two_do_not_serve_three() -> None:
+    x = random_images(1) * 2 - 1
+    single = Composition((Brightness(),), mean=(0.5,), std=(0.5,))
+    out = single.apply(x, torch.tensor([[0.5]]))
+    assert largest_difference(out, (x + 1) / 2 - 1) <= 1e-6
+    words = r"`mean` and `std` must have one value per channel: got 2 for 3 channels\. A single"
+    with pytest.raises(ShapeError, match=words):
+        Composition((Brightness(),), mean=(0.5, 0.5), std=(0.5, 0.5)).apply(x, torch.ones(1, 1))
+
+
+CROP = T.Crop(levels=((1.0, 1), (0.5, 2)))
+
+
+@pytest.mark.parametrize("size", [(8, 8), (24, 20), (48, 31), (96, 96)], ids=str)
+def test_the_identity_resizes_as_bilinear_interpolation_does(size: tuple[int, int]) -> None:
+    x = smooth_images(2)
+    resized = Composition((CROP,), size=size).resize(x, padding_mode="border")
+    expected = F.interpolate(x, size, mode="bilinear", align_corners=False)
+    torch.testing.assert_close(resized, expected)
+
+
+def test_the_same_size_costs_nothing() -> None:
+    x = random_images(height=37, width=50)
+    both = Composition((CROP,), size=(37, 50))
+    assert both.resize(x) is x
+    assert torch.equal(both.apply(x, both.identity(2)), x)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (CROP,),
+        (T.Rotation(), CROP),
+        (T.Brightness(),),
+        (T.HSVJitter(), T.Rotation()),
+        (T.LocalMask(levels=((0.5, 2),)),),
+        (T.LocalMask(levels=((0.5, 2),)), CROP),
+    ],
+    ids=lambda parts: "+".join(p.name for p in parts),
+)
+@pytest.mark.parametrize("size", [(20, 28), (61, 50)], ids=str)
+def test_any_composition_gives_the_size_and_resizes_at_the_identity(
+    parts: tuple[Transform, ...], size: tuple[int, int]
+) -> None:
+    x = random_images(3, height=32, width=40)
+    both = Composition(parts, size=size)
+    out = both.apply(x, both.identity(3), padding_mode="reflection")
+    torch.testing.assert_close(out, both.resize(x, padding_mode="reflection"))
+
+
+def test_a_crop_of_a_larger_image_keeps_its_detail() -> None:
+    """Half of 64 pixels shown on 32 are the pixels themselves."""
+    x = random_images(1, height=64, width=64)
+    upper_left = torch.tensor([[-0.5, -0.5, 1.0, 1.0]])
+    out = Composition((CROP,), size=(32, 32)).apply(x, upper_left)
+    torch.testing.assert_close(out, x[:, :, :32, :32])
+
+
+def test_the_warp_to_another_size_has_the_gradient_of_finite_differences() -> None:
+    x = random_images(1, channels=1, height=6, width=5, dtype=torch.float64).requires_grad_()
+    matrix = torch.eye(3, dtype=torch.float64)[None] * torch.tensor([0.731, 0.643, 1.0]).double()
+    assert torch.autograd.gradcheck(lambda v: warp(v, matrix, size=(3, 4)), (x,))
+
+
+def test_the_size_is_part_of_the_configuration() -> None:
+    assert Composition((CROP,), size=(3, 4)).to_config()["size"] == (3, 4)
+
+
+@pytest.mark.parametrize(
+    "size", [(0, 4), (4,), (4, 4, 4), (4.0, 4), (20_000, 4), (True, 4)], ids=str
+)
+def test_a_size_that_is_none_is_refused(size: tuple[int, int]) -> None:
+    message = r"`size` must be a height and a width in pixels, whole numbers from 1 to 16384: got"
+    with unhooked(), pytest.raises(ArgumentError, match=message):
+        Composition((CROP,), size=size)
