@@ -3,6 +3,7 @@
 import copy
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -265,6 +266,31 @@ def test_eval_reaches_both_the_model_and_the_augmenter() -> None:
     assert not aug.training
     assert not model.training
     assert tta(images(2)).shape == (2, 3)  # random crops, where the class is not known
+
+
+@pytest.mark.parametrize("select", ["sample", "top"])
+@pytest.mark.parametrize("jitter", [False, True])
+def test_where_the_class_is_unknown_crops_are_random(select: Select, jitter: bool) -> None:
+    """As in the paper: not boxes of the grid, of which most are small and cross the edges."""
+    aug = InstaAug(T.Crop(jitter=jitter), conditioning="class", num_classes=3).eval()
+    n = 4000
+    boxes = aug.draw(images(1), n, select=select, generator=torch.Generator().manual_seed(0))[:, 0]
+    center, side = boxes[:, :2], boxes[:, 2] / 2
+    assert torch.equal(boxes[:, 2], boxes[:, 3])
+    assert (center.abs() <= 1 - side[:, None] + 1e-6).all()
+    shares = torch.cat([(side[:, None] - 0.25) / 0.75, (center / (1 - side[:, None]) + 1) / 2], 1)
+    for share in shares.T:
+        counts = torch.histc(share, bins=10, min=0, max=1)
+        assert (counts - n / 10).abs().max() < 5 * (n * 0.1 * 0.9) ** 0.5
+    assert (torch.corrcoef(shares.T) - torch.eye(3)).abs().max() < 5 / n**0.5
+
+
+def test_where_the_class_is_unknown_the_original_can_come_first() -> None:
+    settings: Any = {"conditioning": "class", "num_classes": 3, "keep_original": True}
+    theta = InstaAug(CROP, **settings).eval().draw(images(2), 4)
+    whole = torch.tensor([0.0, 0.0, 2.0, 2.0])
+    assert (theta[0] == whole).all()
+    assert (theta[1:] != whole).any(dim=-1).all()
 
 
 def test_predicting_does_not_move_the_weight() -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from instaaug.distributions import CategoricalTheta, JitteredBoxes
+from instaaug.distributions import CategoricalTheta, JitteredBoxes, RandomBoxes
 from instaaug.parameterizations import CategoricalFamily, CropGrid, Family, make_family
 from instaaug.spaces import Boxes, Choices, Level
 
@@ -118,6 +118,11 @@ def test_a_given_grid_takes_the_place_of_the_levels() -> None:
     assert family.n_raw == 9
 
 
-def test_the_blind_choice_is_uniform() -> None:
-    family = make_family(Boxes(PAPER))
-    assert torch.equal(family.raw_without_class(torch.randn(5, 321)), torch.zeros(321))
+def test_without_a_class_all_choices_are_equally_likely_and_boxes_are_random_crops() -> None:
+    flips = make_family(Choices(((1.0,), (-1.0,))))
+    assert flips.without_class(torch.randn(5, 2), 3).entropy().tolist() == pytest.approx(
+        [log(2)] * 3
+    )
+    crops = make_family(Boxes(PAPER)).without_class(torch.randn(5, 321), 3)
+    assert isinstance(crops, RandomBoxes)
+    assert crops.batch_shape == (3,)

@@ -1,12 +1,12 @@
 """Heads: the right unit gets the right logit, at any image size."""
 
 from collections.abc import Callable
-from math import log
 
 import pytest
 import torch
 from torch import Tensor
 
+from instaaug.distributions import UniformBox
 from instaaug.errors import ArgumentError
 from instaaug.networks import make_network
 from instaaug.parameterizations import (
@@ -201,7 +201,7 @@ def test_a_shared_head_gives_every_input_the_same() -> None:
 
 def class_head(levels: tuple[Level, ...] = ((0.5, 2),)) -> ClassHead:
     family = make_family(Boxes(levels))
-    head = ClassHead(torch.zeros(family.n_raw), num_classes=3, family=family)
+    head = ClassHead(torch.zeros(family.n_raw), num_classes=3)
     with torch.no_grad():
         head.raw.copy_(torch.arange(12.0).view(3, 4))
     return head
@@ -225,15 +225,11 @@ def test_a_class_head_asks_for_targets_in_training() -> None:
         class_head()([], None, 2)
 
 
-def test_a_class_head_crops_at_random_when_the_class_is_unknown() -> None:
-    raw = class_head().eval()([], None, 2)
-    entropy = make_family(Boxes(((0.5, 2),)))(raw).entropy()
-    torch.testing.assert_close(entropy, torch.full((2,), log(4)))
-
-
-def test_a_class_head_of_intervals_takes_the_mean_when_the_class_is_unknown() -> None:
+def test_without_a_class_intervals_are_those_of_the_mean_over_classes() -> None:
     family = make_family(Interval((Parameter("angle", -1.0, 1.0),)))
-    head = ClassHead(torch.zeros(2), num_classes=2, family=family).eval()
-    with torch.no_grad():
-        head.raw.copy_(torch.tensor([[1.0, 2.0], [3.0, 6.0]]))
-    assert head([], None, 3).tolist() == [[2.0, 4.0]] * 3
+    mean = family(torch.tensor([[2.0, 4.0]] * 3))
+    found = family.without_class(torch.tensor([[1.0, 2.0], [3.0, 6.0]]), 3)
+    assert isinstance(found, UniformBox)
+    assert isinstance(mean, UniformBox)
+    assert torch.equal(found.low, mean.low)
+    assert torch.equal(found.high, mean.high)

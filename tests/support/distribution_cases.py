@@ -12,6 +12,7 @@ from instaaug.distributions import (
     CategoricalTheta,
     FiniteTheta,
     JitteredBoxes,
+    RandomBoxes,
     ThetaDistribution,
     UniformBox,
 )
@@ -75,11 +76,20 @@ def _jittered(batch_shape: Shape, k: int, kind: str) -> tuple[ThetaDistribution,
     return JitteredBoxes(logits, boxes, cells, limits), [logits]
 
 
+def _random_boxes(batch_shape: Shape) -> tuple[ThetaDistribution, list[Tensor]]:
+    seeded = Generator().manual_seed(1)
+    smallest = 0.1 + 0.4 * torch.rand(*batch_shape, 1, generator=seeded)
+    low = torch.cat([smallest, torch.zeros(*batch_shape, 2)], dim=-1).requires_grad_()
+    high = torch.ones(*batch_shape, 3).requires_grad_()
+    return RandomBoxes(low, high), [low, high]
+
+
 CASES = [
     Case("uniform_1d", lambda shape: _intervals(shape, 1, None)),
     Case("uniform_6d", lambda shape: _intervals(shape, 6, None)),
     Case("circular", lambda shape: _intervals(shape, 1, torch.tensor([2 * pi]))),
     Case("partly_circular", lambda shape: _intervals(shape, 2, torch.tensor([2 * pi, inf]))),
+    Case("random_boxes", _random_boxes),
     Case("categorical", lambda shape: _categorical(shape, 7, "normal")),
     Case("jittered", lambda shape: _jittered(shape, 5, "normal")),
 ]

@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 from instaaug.augmentation.augmenter import Augmenter
 from instaaug.augmentation.instaaug import InstaAug
 from instaaug.augmentation.views import Select
-from instaaug.distributions import FiniteTheta, ThetaDistribution, UniformBox
+from instaaug.distributions import FiniteTheta, RandomBoxes, ThetaDistribution, UniformBox
 from instaaug.errors import ArgumentError
 from instaaug.functional.affine import inverse
 from instaaug.functional.boxes import move_points
@@ -197,6 +197,8 @@ def _fixed(
 
 
 def _learned(seen: ObservedFactor, factor: ThetaDistribution) -> ObservedFactor:
+    if isinstance(factor, RandomBoxes):  # the class is unknown: nothing learned is in use
+        return seen
     batch = seen.theta.shape[1]
     seen = replace(seen, entropy=factor.entropy().cpu().expand(batch))
     if isinstance(factor, FiniteTheta):

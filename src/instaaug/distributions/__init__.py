@@ -4,13 +4,14 @@ from instaaug.distributions.categorical_theta import CategoricalTheta
 from instaaug.distributions.jittered_boxes import JitteredBoxes
 from instaaug.distributions.joint import Joint, Samples, enumerate_choices
 from instaaug.distributions.theta import FiniteTheta, ThetaDistribution
-from instaaug.distributions.uniform_box import UniformBox
+from instaaug.distributions.uniform_box import RandomBoxes, UniformBox
 
 __all__ = [
     "CategoricalTheta",
     "FiniteTheta",
     "JitteredBoxes",
     "Joint",
+    "RandomBoxes",
     "Samples",
     "ThetaDistribution",
     "UniformBox",

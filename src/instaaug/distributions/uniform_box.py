@@ -1,4 +1,4 @@
-"""The uniform distribution on a box of intervals."""
+"""The uniform distribution on a box of intervals, and random crops."""
 
 import torch
 from jaxtyping import Bool, Float
@@ -8,9 +8,11 @@ from typing_extensions import override
 
 from instaaug.distributions.theta import SampleShape, ThetaDistribution
 from instaaug.errors import ShapeError
+from instaaug.functional.boxes import square_box
 from instaaug.functional.probability import quasi_random
+from instaaug.shapes import constant
 
-__all__ = ["UniformBox"]
+__all__ = ["RandomBoxes", "UniformBox"]
 
 
 class UniformBox(ThetaDistribution):
@@ -116,3 +118,43 @@ class UniformBox(ThetaDistribution):
     def expand(self, batch_shape: SampleShape, _instance: object = None) -> "UniformBox":
         shape = Size(batch_shape) + self.event_shape
         return UniformBox(self.low.expand(shape), self.high.expand(shape), self.period)
+
+
+class RandomBoxes(UniformBox):
+    """Square boxes within the image, with a uniform side at a uniform place: random crops.
+
+    A sample is (side, x, y): the side as a share of the image's, and the place from the leftmost
+    (0) to the rightmost (1) and from the top to the bottom that a box of this size can have.
+
+    Arguments:
+        low: The smallest side, 0 and 0.
+        high: The largest side, 1 and 1.
+
+    Shape:
+        - ``sample(s)``: ``(*s, *batch, 3)``; ``theta`` of it: ``(*s, *batch, 4)``
+
+    Example:
+        >>> boxes = RandomBoxes.between(0.25, 1.0, torch.zeros(2))
+        >>> boxes.theta(torch.tensor([0.5, 0.0, 1.0]))  # the lower left quarter
+        tensor([-0.5000,  0.5000,  1.0000,  1.0000])
+    """
+
+    @classmethod
+    def between(
+        cls, smallest: float, largest: float, like: Float[Tensor, "*batch"]
+    ) -> "RandomBoxes":
+        """Boxes with sides in this range, one distribution per element of ``like``."""
+        low, high = (
+            constant((side, share, share), like=like).expand(*like.shape, 3)
+            for side, share in ((smallest, 0.0), (largest, 1.0))
+        )
+        return cls(low, high, validate_args=False)
+
+    @override
+    def theta(self, sample: Float[Tensor, "*shape 3"]) -> Float[Tensor, "*shape 4"]:
+        return square_box(sample[..., :1], sample[..., 1:])
+
+    @override
+    def expand(self, batch_shape: SampleShape, _instance: object = None) -> "RandomBoxes":
+        shape = Size(batch_shape) + self.event_shape
+        return RandomBoxes(self.low.expand(shape), self.high.expand(shape))

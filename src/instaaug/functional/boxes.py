@@ -8,7 +8,7 @@ from instaaug.functional.affine import inverse
 from instaaug.functional.warp import pixel_centers
 from instaaug.shapes import Matrices, Rows
 
-__all__ = ["box_iou", "coverage", "move_boxes", "move_points"]
+__all__ = ["box_iou", "coverage", "move_boxes", "move_points", "square_box"]
 
 
 def coverage(box: Rows, *, height: int, width: int) -> Float[Tensor, "batch 1 height width"]:
@@ -64,3 +64,18 @@ def box_iou(a: Float[Tensor, "*n 4"], b: Float[Tensor, "*n 4"]) -> Float[Tensor,
     high = (a[..., :2] + a[..., 2:] / 2).minimum(b[..., :2] + b[..., 2:] / 2)
     shared = (high - low).clamp(min=0).prod(dim=-1)
     return shared / (a[..., 2:].prod(dim=-1) + b[..., 2:].prod(dim=-1) - shared)
+
+
+def square_box(side: Float[Tensor, "*n 1"], place: Float[Tensor, "*n 2"]) -> Float[Tensor, "*n 4"]:
+    """Boxes that lie wholly within the image.
+
+    Arguments:
+        side: Width and height of each, as a share of the image side.
+        place: In [0, 1], from the leftmost place to the rightmost and from the top to the bottom.
+
+    Example:
+        >>> square_box(torch.tensor([0.5]), torch.tensor([0.0, 1.0]))  # the lower left quarter
+        tensor([-0.5000,  0.5000,  1.0000,  1.0000])
+    """
+    center = (2 * place - 1) * (1 - side)
+    return torch.cat([center, 2 * side, 2 * side], dim=-1)

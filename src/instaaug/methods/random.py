@@ -8,6 +8,7 @@ from torch import Generator, Tensor
 from typing_extensions import override
 
 from instaaug.errors import ArgumentError, UnknownNameError
+from instaaug.functional.boxes import square_box
 from instaaug.functional.warp import PaddingMode
 from instaaug.methods.registry import METHODS
 from instaaug.methods.simple import TransformAugmenter
@@ -102,8 +103,7 @@ class RandomAugmentation(TransformAugmenter):
         assert isinstance(space, Boxes)  # noqa: S101  # the three kinds of spaces
         smallest, largest = self.sizes
         size = smallest + (largest - smallest) * draw(1)
-        center = (2 * draw(2) - 1) * (1 - size)
-        return torch.cat([center, 2 * size, 2 * size], dim=-1)
+        return square_box(size, draw(2))
 
     @override
     def fixed_ranges(self) -> dict[str, list[tuple[float, float]]]:

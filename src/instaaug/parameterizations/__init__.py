@@ -2,6 +2,7 @@
 
 from instaaug.parameterizations.crop_grid import CropGrid, GridLevel
 from instaaug.parameterizations.families import (
+    BoxFamily,
     CategoricalFamily,
     Family,
     UniformFamily,
@@ -18,6 +19,7 @@ from instaaug.parameterizations.invariance import (
 )
 
 __all__ = [
+    "BoxFamily",
     "CategoricalFamily",
     "ClassHead",
     "Conditioning",

@@ -8,16 +8,23 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from typing_extensions import override
 
-from instaaug.distributions import CategoricalTheta, JitteredBoxes, ThetaDistribution, UniformBox
+from instaaug.distributions import (
+    CategoricalTheta,
+    JitteredBoxes,
+    RandomBoxes,
+    ThetaDistribution,
+    UniformBox,
+)
 from instaaug.parameterizations.crop_grid import CropGrid
 from instaaug.shapes import at_least_float32
 from instaaug.spaces import Choices, Interval, Space
 
-__all__ = ["CategoricalFamily", "Family", "UniformFamily", "make_family"]
+__all__ = ["BoxFamily", "CategoricalFamily", "Family", "UniformFamily", "make_family"]
 
 Raw = Float[Tensor, "batch n_raw"]
 
 SMALLEST_SHARE = 1e-6  # of the room on either side; narrower boxes have no finite entropy left
+RANDOM_SIDES = (0.25, 1.0)  # of random crops, as in RandomAugmentation
 LEAST_LOGIT = -30.0  # a row that starts lower would never come back
 
 
@@ -41,8 +48,10 @@ class Family(nn.Module, ABC):
         """Raw numbers of a modest member with this entropy, to start from."""
 
     @abstractmethod
-    def raw_without_class(self, table: Float[Tensor, "classes n_raw"]) -> Float[Tensor, " n_raw"]:
-        """Raw numbers to use where a table indexed by the class meets an unknown class."""
+    def without_class(
+        self, table: Float[Tensor, "classes n_raw"], batch: int
+    ) -> ThetaDistribution:
+        """The distribution of inputs whose class is unknown, where raw numbers are per class."""
 
 
 class UniformFamily(Family):
@@ -106,9 +115,9 @@ class UniformFamily(Family):
         return torch.full((self.n_raw,), log(share / (1 - share)))
 
     @override
-    def raw_without_class(self, table: Float[Tensor, "classes n_raw"]) -> Float[Tensor, " n_raw"]:
-        """The mean over classes."""
-        return table.mean(dim=0)
+    def without_class(self, table: Float[Tensor, "classes n_raw"], batch: int) -> UniformBox:
+        """The member at the mean over classes."""
+        return self(table.mean(dim=0).expand(batch, -1))
 
 
 class CategoricalFamily(Family):
@@ -165,9 +174,34 @@ class CategoricalFamily(Family):
         return logits - logits.mean()
 
     @override
-    def raw_without_class(self, table: Float[Tensor, "classes n_raw"]) -> Float[Tensor, " n_raw"]:
-        """All rows alike: random crops, as in the paper."""
-        return torch.zeros_like(table[0])
+    def without_class(
+        self, table: Float[Tensor, "classes n_raw"], batch: int
+    ) -> ThetaDistribution:
+        """Every row of the table with the same probability."""
+        return self(torch.zeros_like(table[0]).expand(batch, -1))
+
+
+class BoxFamily(CategoricalFamily):
+    """A categorical distribution over boxes, which may move within their cells.
+
+    Arguments:
+        grid: The boxes.
+        jitter: Whether they move.
+    """
+
+    def __init__(self, grid: CropGrid, *, jitter: bool = False) -> None:
+        preference = _large_then_central(grid.boxes)
+        super().__init__(
+            grid.boxes, preference, (grid.cells, grid.center_limits) if jitter else None
+        )
+
+    @override
+    def without_class(
+        self, table: Float[Tensor, "classes n_raw"], batch: int
+    ) -> ThetaDistribution:
+        """Random crops, as in the paper; most boxes of a grid are small and cross the edges."""
+        like = at_least_float32(table.detach()).new_zeros(batch)
+        return RandomBoxes.between(*RANDOM_SIDES, like)
 
 
 def make_family(space: Space, grid: CropGrid | None = None) -> Family:
@@ -180,8 +214,7 @@ def make_family(space: Space, grid: CropGrid | None = None) -> Family:
         preference[0] = 1.0
         return CategoricalFamily(table, preference)
     grid = grid or CropGrid(space.levels, max_outside=space.max_outside)
-    jitter = (grid.cells, grid.center_limits) if space.jitter else None
-    return CategoricalFamily(grid.boxes, _large_then_central(grid.boxes), jitter)
+    return BoxFamily(grid, jitter=space.jitter)
 
 
 def _large_then_central(boxes: Float[Tensor, "k 4"]) -> Float[Tensor, " k"]:

@@ -120,24 +120,22 @@ class SharedHead(Head):
 class ClassHead(Head):
     """A learned vector per class: the ablation "class-specific".
 
-    In evaluation the class is not known; without labels the family decides what to use.
+    In evaluation the class is unknown: the family decides what to draw without it
+    (:meth:`Family.without_class <instaaug.parameterizations.Family.without_class>`).
     """
 
-    def __init__(self, bias: Bias, *, num_classes: int, family: Family) -> None:
+    def __init__(self, bias: Bias, *, num_classes: int) -> None:
         super().__init__()
         self.raw = nn.Parameter(bias.repeat(num_classes, 1))
-        self._raw_without_class = family.raw_without_class
 
     @override
     def forward(self, maps: Sequence[Maps], classes: Classes, batch: int) -> Raw:
-        if classes is not None:
-            return self.raw[classes]
-        if self.training:
+        if classes is None:
             raise ArgumentError(
                 '`targets` must be given in training with conditioning="class": got None. '
                 "Call aug(x, targets=y), or aug.eval() first to predict."
             )
-        return self._raw_without_class(self.raw).expand(batch, -1)
+        return self.raw[classes]
 
 
 def _layers_of_levels(grid: CropGrid, n_maps: int) -> list[int]:
@@ -200,11 +198,11 @@ class InvarianceModule(nn.Module):
         self.grids = dict(grids)
         self.families = nn.ModuleList(families.values())
         self.heads = nn.ModuleList(
-            self._make_head(name, family, family.raw_at(start[name]), num_classes)
+            self._make_head(name, family.raw_at(start[name]), num_classes)
             for name, family in families.items()
         )
 
-    def _make_head(self, name: str, family: Family, bias: Tensor, num_classes: int | None) -> Head:
+    def _make_head(self, name: str, bias: Tensor, num_classes: int | None) -> Head:
         if self.conditioning == "none":
             return SharedHead(bias)
         if self.conditioning == "class":
@@ -213,7 +211,7 @@ class InvarianceModule(nn.Module):
                     '`num_classes` must be at least 1 with conditioning="class": got '
                     f"{num_classes}."
                 )
-            return ClassHead(bias, num_classes=num_classes, family=family)
+            return ClassHead(bias, num_classes=num_classes)
         return self.make_input_head(name, bias)
 
     def make_input_head(self, name: str, bias: Float[Tensor, " n_raw"]) -> Head:
@@ -228,10 +226,13 @@ class InvarianceModule(nn.Module):
 
     def decode(self, maps: Sequence[Maps], classes: Classes, batch: int) -> Joint:
         """The distributions that belong to feature maps or classes."""
-        factors = {
-            name: family(head(maps, classes, batch))
-            for name, family, head in zip(self.names, self.families, self.heads, strict=True)
-        }
+        without_class = classes is None and not self.training
+        factors = {}
+        for name, family, head in zip(self.names, self.families, self.heads, strict=True):
+            if without_class and isinstance(head, ClassHead):
+                factors[name] = family.without_class(head.raw, batch)
+            else:
+                factors[name] = family(head(maps, classes, batch))
         return Joint(factors)
 
     @override
