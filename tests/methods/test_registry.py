@@ -136,6 +136,12 @@ def test_augerino_learns_affine_maps_or_colors(transforms: Any, kind: type) -> N
     assert type(METHODS["augerino"].build({"transforms": transforms})) is kind
 
 
+def test_the_color_variant_has_transforms_of_its_own() -> None:
+    aug = METHODS["augerino_color"].build({"transforms": "auto"})
+    assert isinstance(aug, AugerinoColor)
+    assert list(aug.transform.spaces) == ["hsv_jitter"]
+
+
 def test_augerino_refuses_other_transforms() -> None:
     with pytest.raises(ArgumentError, match=r"must be affine \(or auto\) or colors.*got crop"):
         METHODS["augerino"].build({"transforms": [Crop()]})

@@ -158,6 +158,8 @@ class Augmenter(nn.Module, ABC):
         named = cls.__dict__.get("method_name") or cls.__name__
         checked = check_arguments(cls, options or {}, owner=named, prefix="method.")
         accepted = parameter_hints(cls).keys() - cls.own_options
+        if context.get("transforms") == "auto":
+            accepted -= {"transforms"}  # the constructor's own choice
         known = {name: value for name, value in context.items() if name in accepted}
         return cls(**(known | checked))
 

@@ -45,6 +45,7 @@ class LearnedRanges(Augmenter, ABC):
     """
 
     learns_from_training_loss = True
+    chooses_transforms = True
     own_options = frozenset({"weight"})
 
     def __init__(
@@ -211,8 +212,6 @@ class Augerino(LearnedRanges):
         self.raw_widths = nn.Parameter(torch.tensor(raw))
         self.register_buffer("units", torch.tensor(UNITS), persistent=False)
 
-    chooses_transforms = True
-
     @classmethod
     @override
     def build(
@@ -220,9 +219,7 @@ class Augerino(LearnedRanges):
     ) -> Augmenter:
         """Augerino, or :class:`AugerinoColor` if the transforms in the context change colors."""
         transforms = context.get("transforms", "auto")
-        if transforms == "auto":
-            return super().build(context, options)
-        parts = as_composition(transforms).transforms
+        parts = () if transforms == "auto" else as_composition(transforms).transforms
         if all(isinstance(part, Affine) for part in parts):
             return super().build(context, options)
         if all(isinstance(part, ColorTransform) for part in parts):
