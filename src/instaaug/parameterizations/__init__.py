@@ -2,7 +2,6 @@
 
 from instaaug.parameterizations.crop_grid import CropGrid, GridLevel
 from instaaug.parameterizations.families import (
-    BoxFamily,
     CategoricalFamily,
     Family,
     UniformFamily,
@@ -19,7 +18,6 @@ from instaaug.parameterizations.invariance import (
 )
 
 __all__ = [
-    "BoxFamily",
     "CategoricalFamily",
     "ClassHead",
     "Conditioning",
