@@ -20,6 +20,7 @@ from paper.shift_scatter import (
     setting_links,
 )
 from tests.support.drawn import assert_words_are_readable, dots_of, words_of
+from tests.support.run_folders import full_settings
 
 GRID = [
     ShiftPoint(
@@ -185,7 +186,7 @@ def run(folder: Path, top1: float, shifted: float | None, **config: Any) -> RunR
         text = json.dumps({"plain": {"top1": shifted, "n": 10.0}})
         (folder / SHIFTED).write_text(text, encoding="utf-8")
     results = {"test": {"plain": {"top1": top1, "n": 100.0}}}
-    return RunRecord(folder, "train", {"epochs": 3, **config}, results)
+    return RunRecord(folder, "train", full_settings(**config), results)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from paper.sweeps import (
     width_beside,
 )
 from tests.support.drawn import assert_words_are_readable, dots_of, segments_of
-from tests.support.run_folders import SETTINGS
+from tests.support.run_folders import SETTINGS, full_settings
 
 BARS = [
     BandBar(2.0, 2.5, [64.0, 66.0]),
@@ -232,7 +232,9 @@ def record(top1: float | None, *, bands: Any = None, **settings: Any) -> RunReco
     """A run that reaches this accuracy on 1000 images; None for one that has not finished."""
     results = {} if top1 is None else {"test": {"plain": {"top1": top1, "n": 1000}}}
     name = "-".join(map(str, settings.values())) or "run"
-    return RunRecord(Path(name), "train", SETTINGS | settings, results, bands=bands or {})
+    return RunRecord(
+        Path(name), "train", SETTINGS | full_settings(**settings), results, bands=bands or {}
+    )
 
 
 def augmented(run: RunRecord, top1: float) -> RunRecord:
@@ -243,7 +245,7 @@ def augmented(run: RunRecord, top1: float) -> RunRecord:
 REGRESSION = RunRecord(
     Path("regression"),
     "train",
-    SETTINGS | {"rule": "fixed"},
+    SETTINGS | full_settings(rule="fixed"),
     {"test": {"plain": {"rmse": 1.5, "mae": 1.0, "n": 10}}},
 )
 
@@ -308,20 +310,24 @@ def test_no_run_gives_nothing() -> None:
             lambda: weight_sweep_points(
                 [record(0.6, rule="fixed"), record(0.6, rule="fixed", epochs=9, loss="a")]
             ),
-            "differ in weight and seed alone: 'fixed' and 'fixed-9-a' differ in epochs, loss too",
+            "in entropy.weight and seed alone: 'fixed' and 'fixed-9-a' differ in loss.regression, "
+            "trainer.max_epochs too",
         ),
         (
             lambda: band_sweep_bars(
                 [record(0.6, entropy=[1, 2]), record(0.6, entropy=[2, 3], data="other")]
             ),
-            "differ in entropy and diversity and seed alone.*differ in data too",
+            "in entropy.band and entropy.diversity and seed alone.*differ in data.source too",
         ),
         (lambda: weight_sweep_points([REGRESSION]), "'regression' has rmse. Leave regressions"),
         (
             lambda: weight_sweep_points([record(0.6, rule="fixed", weight="much")]),
-            "must have a number as their weight: got 'much'",
+            "must have a number as their entropy.weight: got 'much'",
         ),
-        (lambda: band_sweep_bars([record(0.6, entropy=["a", "b"])]), "as their entropy: got 'a'"),
+        (
+            lambda: band_sweep_bars([record(0.6, entropy=["a", "b"])]),
+            "entropy.band: got 'a'",
+        ),
     ],
 )
 def test_runs_that_do_not_belong_together_are_refused(call: Any, words: str) -> None:
@@ -342,7 +348,10 @@ def test_unlike_runs_are_no_repetitions() -> None:
     sweep = [record(0.5 + w, rule="fixed", weight=w) for w in (0.1, 0.2)]
     assert tuned_scores([*sweep, record(0.8)]) == [pytest.approx(80.0)]
     assert tuned_scores([*sweep, record(0.9, epochs=500)]) == []
-    none = [record(0.3, method="none", weight=9.0, epochs=e) for e in (SETTINGS["epochs"], 500)]
+    none = [
+        record(0.3, method="none", weight=9.0, epochs=e)
+        for e in (SETTINGS["trainer.max_epochs"], 500)
+    ]
     assert reference_scores([*sweep, *none], "none") == [pytest.approx(30.0)]
     random = [record(s, method="random", strength=s) for s in (0.1, 0.9)]
     assert reference_scores([*sweep, *random], "random") == []

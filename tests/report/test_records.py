@@ -27,7 +27,7 @@ def run(tmp_path: Path) -> Path:
 
 def write_tta(folder: Path, rows: Any) -> Path:
     folder.mkdir()
-    (folder / "config.yaml").write_text("model: m:f\ndata: photos\ncrops: 1:1\nseed: 0\n")
+    (folder / "config.yaml").write_text("kind: tta\nmodel: {name: m:f}\nseed: 0\n")
     (folder / "results.json").write_text(json.dumps({"rows": rows}))
     return folder
 
@@ -144,7 +144,7 @@ GARBAGE = bytes(range(256)) * 40_000  # 10 MB
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("config.yaml", b"lr: 3\n", "must have the settings of `instaaug train` or"),
+        ("config.yaml", b"lr: 3\n", "must have the kind train or tta: got None"),
         ("config.yaml", b"", "it holds no names with values"),
         ("config.yaml", b"- 1\n", "it holds no names with values"),
         ("config.yaml", b"3: 4\nepochs: 1\n", "it holds no names with values"),
@@ -238,5 +238,5 @@ def test_rows_that_no_fit_has_are_refused(rows: Any) -> None:
 
 def test_settings_of_any_run_survive(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", entropy={"crop": [3.0, 3.5]}, data="Prüfung")
-    assert read_record(folder).config["entropy"] == {"crop": [3.0, 3.5]}
-    assert read_record(folder).config["data"] == "Prüfung"
+    assert read_record(folder).config["entropy.band"] == {"crop": [3.0, 3.5]}
+    assert read_record(folder).config["data.source"] == "Prüfung"

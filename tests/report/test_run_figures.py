@@ -11,7 +11,7 @@ from instaaug.errors import ArgumentError
 from instaaug.report.charts.leaderboard import LeaderboardRow
 from instaaug.report.records import RunRecord
 from instaaug.report.run_figures import comparison_figures, leaderboard_rows, run_figures
-from tests.support.run_folders import SETTINGS
+from tests.support.run_folders import SETTINGS, full_settings
 
 EPOCH = {"train/loss": 1.5, "train/entropy/crop": 3.0, "validation/top1": 0.8}
 HISTORY = [{"epoch": float(i), **EPOCH} for i in range(3)]
@@ -21,7 +21,7 @@ def run(name: str, top1: float, *, history: bool = True, **config: Any) -> RunRe
     return RunRecord(
         Path(name),
         "train",
-        {"data": "pets", "method": "instaaug", "rule": "pi", "epochs": 3, "seed": 0, **config},
+        full_settings(**{"data": "pets", "method": "instaaug", "epochs": 3, "seed": 0, **config}),
         {"test": {"plain": {"top1": top1, "n": 100.0}}},
         HISTORY if history else [],
     )
@@ -75,7 +75,9 @@ def record(top1: float | None, *, bands: Any = None, **settings: Any) -> RunReco
     """A run that reaches this accuracy on 1000 images; None for one that has not finished."""
     results = {} if top1 is None else {"test": {"plain": {"top1": top1, "n": 1000}}}
     name = "-".join(map(str, settings.values())) or "run"
-    return RunRecord(Path(name), "train", SETTINGS | settings, results, bands=bands or {})
+    return RunRecord(
+        Path(name), "train", SETTINGS | full_settings(**settings), results, bands=bands or {}
+    )
 
 
 def augmented(run: RunRecord, top1: float) -> RunRecord:
@@ -108,8 +110,8 @@ def test_names_tell_what_differs_within_a_method() -> None:
     ]
     assert [row.name for row in leaderboard_rows(runs)] == [
         "instaaug",
-        "random, sizes 0.7 to 1, 20 samples at test time",
-        "random, sizes 0.55 to 1, 20 samples at test time",
+        "random, method.sizes 0.7 to 1, 20 samples at test time",
+        "random, method.sizes 0.55 to 1, 20 samples at test time",
         "none",
     ]
 
@@ -121,7 +123,7 @@ def test_names_tell_the_seeds_where_these_differ_in_number() -> None:
 
 def test_a_setting_that_is_absent_is_like_null() -> None:
     older = record(0.6, seed=1)
-    del older.config["entropy"]
+    del older.config["entropy.band"]
     assert len(leaderboard_rows([record(0.6), older])) == 1
 
 
@@ -135,7 +137,7 @@ def test_errors_are_sorted_from_the_smallest_and_not_in_percent() -> None:
     worse = RunRecord(
         Path("w"),
         "train",
-        SETTINGS | {"method": "none"},
+        SETTINGS | full_settings(method="none"),
         {"test": {"plain": {"rmse": 2.5, "n": 9}}},
     )
     assert leaderboard_rows([worse, REGRESSION]) == [
@@ -147,7 +149,7 @@ def test_errors_are_sorted_from_the_smallest_and_not_in_percent() -> None:
 REGRESSION = RunRecord(
     Path("regression"),
     "train",
-    SETTINGS | {"rule": "fixed"},
+    SETTINGS | full_settings(rule="fixed"),
     {"test": {"plain": {"rmse": 1.5, "mae": 1.0, "n": 10}}},
 )
 
@@ -156,7 +158,10 @@ REGRESSION = RunRecord(
     ("other", "words"),
     [
         (REGRESSION, "got the scores rmse, top1"),
-        (record(0.6, data="other"), "got the data other, sprites. Make a leaderboard of each"),
+        (
+            record(0.6, data="other"),
+            "got the data.source other, sprites. Make a",
+        ),
     ],
 )
 def test_runs_that_cannot_be_ranked_are_refused(other: RunRecord, words: str) -> None:

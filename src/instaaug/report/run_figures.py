@@ -24,7 +24,12 @@ __all__ = [
     "settings_key",
 ]
 
-MACHINE = ("seed", "trainer.", "data.cache_dir", "data.root")
+MACHINE = (
+    "seed", "threads", "trainer.accelerator", "trainer.devices", "trainer.num_nodes",
+    "trainer.strategy", "trainer.precision", "trainer.log_every_n_steps",
+    "trainer.checkpoint_minutes", "trainer.compile", "trainer.threads", "data.cache_dir",
+    "data.root",
+)  # fmt: skip
 """First letters of settings in which runs may differ and still repeat each other."""
 
 SAME_IMAGES = (

@@ -141,7 +141,7 @@ def test_a_range_of_width_one_is_looked_at_as_well() -> None:
     assert found["title"] == "hsv jitter: φ ignores its input"
     assert "its width is 144°" in found["words"]
     assert "--phi.learning_rate" in found["advice"]
-    assert "--steps" in diagnose([factor], is_fit=True)[0]["advice"]
+    assert "--phi.steps" in diagnose([factor], is_fit=True)[0]["advice"]
 
 
 def test_the_serious_come_first() -> None:

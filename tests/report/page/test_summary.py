@@ -16,8 +16,10 @@ from instaaug.report.page.runs import (
 from instaaug.report.records import RunRecord
 from instaaug.stats import wilson_interval
 
-CONFIG = {"data": "photos/pets", "method": "instaaug", "conditioning": "input", "seed": 3,
-          "transforms": "crop", "width": 0.25, "epochs": 1200}  # fmt: skip
+CONFIG = {
+    "data.source": "photos/pets", "method.name": "instaaug", "phi.conditioning": "input",
+    "seed": 3, "transforms": "crop", "model.width": 0.25, "trainer.max_epochs": 1200,
+}  # fmt: skip
 PLAIN = {"top1": 0.5, "n": 40.0}
 AUGMENTED = {"top1": 0.75, "n": 40.0, "n_samples": 20}
 
@@ -28,7 +30,7 @@ def trained(config: dict[str, Any] | None = None, **parts: Any) -> RunRecord:
 
 
 def fitted(scores: dict[str, Any]) -> RunRecord:
-    config = {"model": "m:f", "data": "photos", "crops": "1:1", "samples": "4,10"}
+    config = {"model.name": "m:f", "data.source": "photos", "views.counts": [4, 10]}
     rows = [{"name": "the image", "views": 1.0, "n": 50, "accuracy": 0.6},
             {"name": "10 views", "views": 10.0, "n": 50, "accuracy": 0.7}]  # fmt: skip
     return RunRecord(Path("runs/fit"), "tta", config, {"n_fit": 50, "rows": rows}, scores=scores)
@@ -55,7 +57,9 @@ def test_the_headline_is_a_sentence() -> None:
 
 
 def test_a_regression_has_an_error_and_no_interval() -> None:
-    record = trained({"task": "regression", "loss": "absolute"}, plain={"mae": 0.25, "n": 9.0})
+    record = trained(
+        {"task": "regression", "loss.regression": "absolute"}, plain={"mae": 0.25, "n": 9.0}
+    )
     (row,) = result_rows(record)
     assert score_name(record) == "mean absolute error"
     assert (row["value"], row["low"], row["high"]) == (0.25, None, None)
@@ -93,18 +97,19 @@ def test_facts_leave_out_what_does_not_matter() -> None:
     assert facts["epochs"] == "1,200"
     assert facts["width"] == "0.25"
     assert facts["φ depends on"] == "input"
-    none = dict(facts_of(trained({"method": "none"})))
+    none = dict(facts_of(trained({"method.name": "none"})))
     assert "transforms" not in none
     assert "φ depends on" not in none
     assert dict(facts_of(fitted({})))["images of the fit"] == "50"
 
 
 def test_settings_that_differ_are_told_too() -> None:
-    runs = [trained({"sizes": [0.5, 1.0], "threads": 1}), trained({"sizes": [0.7, 1.0]})]
-    runs.append(trained({"sizes": [0.7, 1.0], "grid": "1x1"}))  # which not all of them have
-    assert differing_settings(runs) == ["sizes"]
-    assert dict(facts_of(runs[0], also=["sizes", "data"]))["sizes"] == "[0.5, 1.0]"
-    assert [name for name, _ in facts_of(runs[0], also=["data"])].count("data") == 1
+    sizes = "method.sizes"
+    runs = [trained({sizes: [0.5, 1.0], "trainer.threads": 1}), trained({sizes: [0.7, 1.0]})]
+    runs.append(trained({sizes: [0.7, 1.0], "crop.grid": [[1.0, 1]]}))  # which not all have
+    assert differing_settings(runs) == [sizes]
+    assert dict(facts_of(runs[0], also=[sizes, "data.source"]))[sizes] == "0.5, 1"
+    assert [name for name, _ in facts_of(runs[0], also=["data.source"])].count("data") == 1
 
 
 @pytest.mark.parametrize(

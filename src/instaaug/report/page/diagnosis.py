@@ -23,11 +23,11 @@ SPREAD = 0.02  # of the learned width, between inputs: likewise for ranges
 FEW = 30  # test images
 
 TRAIN_ADVICE = (
-    "Train longer or with a higher --phi-learning-rate; lower the noise of the gradient "
-    "(--baseline critic, or --n-samples 2 with --baseline rloo); give φ more capacity "
-    "(--phi-width 2)."
+    "Train longer or with a higher --phi.learning_rate; lower the noise of the gradient "
+    "(--phi.baseline critic, or --n_samples 2 with --phi.baseline rloo); give φ more capacity "
+    "(--phi.width 2)."
 )
-FIT_ADVICE = "Fit with more images, more --steps, or --features model."
+FIT_ADVICE = "Fit with more images, more --phi.steps, or --phi.features model."
 
 History = Sequence[Mapping[str, float]]
 Band = tuple[float, float]
@@ -86,15 +86,15 @@ def _collapse(factor: ObservedFactor, mean: float, band: Band) -> PageWarning:
             "title": title,
             "words": f"{words} The band allows that.",
             "advice": "If this transform should be harmless, raise the lower end of its band "
-            "(--diversity or --entropy) or λ at the start (--weight). If it is harmful here, this "
-            "is what was to be found.",
+            "(--entropy.diversity or --entropy.band) or λ at the start (--entropy.weight). If it "
+            "is harmful here, this is what was to be found.",
             "level": "hint",
         }
     return {
         "title": title,
         "words": f"{words} The band is {_nats(band)}.",
-        "advice": "Raise λ at the start (--weight), or give it more steps to find its way: more "
-        "epochs, or a lower --phi-learning-rate.",
+        "advice": "Raise λ at the start (--entropy.weight), or give it more steps to find its "
+        "way: more epochs, or a lower --phi.learning_rate.",
         "level": "serious",
     }
 
@@ -106,8 +106,8 @@ def _saturation(factor: ObservedFactor, mean: float, band: Band) -> PageWarning:
         "words": f"The mean entropy is {mean:.2f} of {factor.max_entropy:.2f} nats: nearly "
         "everything is allowed for every input. "
         + ("The band allows that." if meant else f"The band is {_nats(band)}."),
-        "advice": "Lower the upper end of the band (--diversity or --entropy) or --weight; or "
-        "offer a wider range of transforms: these may all be harmless.",
+        "advice": "Lower the upper end of the band (--entropy.diversity or --entropy.band) or "
+        "--entropy.weight; or offer a wider range of transforms: these may all be harmless.",
         "level": "hint" if meant else "serious",
     }
 
@@ -118,9 +118,9 @@ def _missed_band(factor: ObservedFactor, epochs: Sequence[float], band: Band) ->
         "title": f"{humanize(factor.name)}: the band was never reached",
         "words": f"In none of {len(epochs)} epochs was the entropy in {_nats(band)}; it ended "
         f"{'above' if above else 'below'} it, at {epochs[-1]:.2f}.",
-        "advice": "Train longer, raise --phi-learning-rate, or begin with a "
-        f"{'smaller' if above else 'larger'} λ (--weight). A fixed λ (--rule fixed) knows no "
-        "band.",
+        "advice": "Train longer, raise --phi.learning_rate, or begin with a "
+        f"{'smaller' if above else 'larger'} λ (--entropy.weight). A fixed λ (--entropy.rule "
+        "fixed) knows no band.",
         "level": "serious",
     }
 
@@ -206,7 +206,8 @@ def _losses(history: History) -> Iterator[PageWarning]:
         yield {
             "title": "The loss was not a number",
             "words": f"The training loss of epoch {bad[0]} is not finite.",
-            "advice": "Lower --learning-rate, or bound the gradient with --clip 1.",
+            "advice": "Lower --optimizer.learning_rate, or bound the gradient with "
+            "--trainer.gradient_clip_val 1.",
             "level": "serious",
         }
 
@@ -220,8 +221,8 @@ def _scores(scores: Mapping[str, Any]) -> Iterator[PageWarning]:
         yield {
             "title": "Few test images",
             "words": f"There are {n:.0f}: the interval of the accuracy is wide.",
-            "advice": "Raise --test-fraction, or evaluate other images: instaaug evaluate RUN "
-            "DATA.",
+            "advice": "Raise --data.test_fraction, or evaluate other images: instaaug evaluate "
+            "RUN DATA.",
             "level": "hint",
         }
     fewer = accuracy - augmented.get("top1", accuracy)
@@ -232,6 +233,7 @@ def _scores(scores: Mapping[str, Any]) -> Iterator[PageWarning]:
             "words": f"The accuracy is {accuracy:.1%} from the image and "
             f"{augmented['top1']:.1%} from {augmented.get('n_samples', 'several')} views.",
             "advice": "The model has not learned from views like these, or they are too strong: "
-            "train longer, or lower the band (--diversity), or the --strength of random ones.",
+            "train longer, or lower the band (--entropy.diversity), or the --method.strength of "
+            "random ones.",
             "level": "hint",
         }
