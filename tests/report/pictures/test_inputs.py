@@ -1,4 +1,4 @@
-"""The figure of inputs shows any augmenter, and everything on it can be read."""
+"""Inputs are shown with what was learned for them, and samples."""
 
 from dataclasses import replace
 from itertools import combinations
@@ -15,6 +15,8 @@ from instaaug.augmentation.observed import Observed, observe
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.methods import FixedViews, NoAugmentation, RandAugment, RandomAugmentation
 from instaaug.report.pictures.inputs import draw_inputs
+from instaaug.report.pictures.rows import mosaic, sample_column
+from instaaug.report.pictures.sheet import sheet
 from instaaug.report.theme import save_figure
 from instaaug.transforms import Transform
 from tests.support.drawn import assert_words_are_readable
@@ -166,3 +168,25 @@ def test_what_cannot_be_drawn_is_refused() -> None:
     many = Observed(seen.images, seen.samples, seen.theta, seen.factors * 16)
     with pytest.raises(ArgumentError, match=r"must have fewer factors to be drawn.*: got 16"):
         draw_inputs(many)
+
+
+def test_samples_follow_one_another_line_by_line() -> None:
+    samples = torch.arange(5.0).view(5, 1, 1, 1).expand(5, 1, 25, 50) / 10
+    whole = mosaic(samples, lines=2, columns=3)[0]
+    assert whole.shape == (2 * 25 + 2, 3 * 50 + 2 * 2)
+    assert whole[0, [0, 52, 104]].tolist() == pytest.approx([0.0, 0.1, 0.2])
+    assert whole[27, [0, 52, 104]].tolist() == pytest.approx(
+        [0.3, 0.4, 1.0]
+    )  # the last is missing
+    assert whole[0, 50] == 1  # between two
+
+
+def test_a_column_is_as_wide_as_its_samples_and_shows_those_of_the_input() -> None:
+    samples = torch.rand(4, 2, 3, 20, 20, generator=torch.Generator().manual_seed(0))
+    column = sample_column(samples, lines=1, columns=4)
+    assert column.width == pytest.approx((4 * 20 + 3 * 2) / 20)
+    with sheet(5.0, 1.0) as page:
+        axes = page.panel(0.0, 0.0, column.width, 1.0)
+        column.draw(axes, 1)
+    shown = np.asarray(axes.images[0].get_array())
+    np.testing.assert_allclose(shown[:, 22:42], samples[1, 1].permute(1, 2, 0))
