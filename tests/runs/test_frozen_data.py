@@ -12,13 +12,13 @@ from instaaug.data import LabeledImages
 from instaaug.errors import ArgumentError, DataError
 from instaaug.runs.frozen import (
     ModelSource,
-    chosen_sizes,
-    class_order,
+    choose_sizes,
+    drop_hashes,
+    find_class_names,
     find_model,
     image_hashes,
     load_images,
     split_by_hash,
-    without_hashes,
 )
 from instaaug.runs.settings import TtaSettings
 from tests.support.picture_files import class_folders
@@ -57,13 +57,13 @@ def test_files_are_decoded_to_twice_the_size_but_not_enlarged(
     tmp_path: Path, source: ModelSource, given: dict[str, int], wanted: tuple[int, int]
 ) -> None:
     folder = class_folders(tmp_path / "photos", {"a": 2, "b": 3}, size=(110, 70))
-    assert chosen_sizes(settings(folder, **given), source) == wanted
+    assert choose_sizes(settings(folder, **given), source) == wanted
 
 
 def test_arrays_and_named_sets_are_as_they_are_and_tables_name_files() -> None:
-    assert chosen_sizes(settings("sprites"), SMALL) == (20, None)
-    assert chosen_sizes(settings("a.npz"), UNKNOWN) == (None, None)
-    assert chosen_sizes(settings("t.csv"), SMALL) == (20, 40)
+    assert choose_sizes(settings("sprites"), SMALL) == (20, None)
+    assert choose_sizes(settings("a.npz"), UNKNOWN) == (None, None)
+    assert choose_sizes(settings("t.csv"), SMALL) == (20, 40)
 
 
 def test_arrays_are_loaded_whole(tmp_path: Path) -> None:
@@ -85,9 +85,9 @@ def test_classes_come_from_a_file_the_model_or_the_data(tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_text("b\n\n ünï \na\n")
     file = str(tmp_path / "names.txt")
     images, known = labeled(4), replace(UNKNOWN, classes=("b", "a"))
-    assert class_order(settings(classes=file), known, images) == ("b", "ünï", "a")
-    assert class_order(settings(), known, images) == ("b", "a")
-    assert class_order(settings(), UNKNOWN, images) == ("a", "b")
+    assert find_class_names(settings(classes=file), known, images) == ("b", "ünï", "a")
+    assert find_class_names(settings(), known, images) == ("b", "a")
+    assert find_class_names(settings(), UNKNOWN, images) == ("a", "b")
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_file_of_classes_that_is_none_is_refused(
 ) -> None:
     (tmp_path / "names.txt").write_bytes(content)
     with pytest.raises(ArgumentError, match=f"`classes` must be a .*{words}"):
-        class_order(settings(classes=str(tmp_path / "names.txt")), UNKNOWN, labeled(4))
+        find_class_names(settings(classes=str(tmp_path / "names.txt")), UNKNOWN, labeled(4))
 
 
 # The split
@@ -128,7 +128,7 @@ def test_an_image_that_is_there_twice_is_on_one_side() -> None:
     doubled = images.subset(list(range(30)) * 3)
     splits = split_by_hash(doubled, settings())
     assert not set(image_hashes(splits.train)) & set(image_hashes(splits.test))
-    assert not len(without_hashes(doubled, image_hashes(images)))
+    assert not len(drop_hashes(doubled, image_hashes(images)))
 
 
 def test_all_may_be_learned_from_and_a_limit_takes_some_of_all() -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from instaaug.errors import ArgumentError
-from instaaug.runs.frozen import FrozenModel, build_model, channels_of, find_model
+from instaaug.runs.frozen import FrozenModel, build_model, find_channels, find_model
 from instaaug.runs.settings import TtaSettings
 from tests.support.spots import COLORS, Spotter
 
@@ -139,8 +139,8 @@ def test_a_normalization_that_makes_no_sense_is_refused(given: dict[str, Any], w
 
 def test_channels_are_typed_or_three() -> None:
     source = find_model(f"{SPOTS}:spotter")
-    assert channels_of(source, settings()) == 3
-    assert channels_of(source, settings(channels=1)) == 1
+    assert find_channels(source, settings()) == 3
+    assert find_channels(source, settings(channels=1)) == 1
 
 
 # Outputs

@@ -12,9 +12,9 @@ from instaaug.frozen.table import all_views
 from instaaug.networks import FrozenFeatures
 from instaaug.runs.frozen import build_model, find_model, load_images
 from instaaug.runs.settings import TtaSettings
-from instaaug.runs.tta import DataFacts, FittedViews, fit_views, honest_temperatures
+from instaaug.runs.tta import DataFacts, FittedViews, fit_temperatures, fit_views
 from instaaug.runs.tta_evaluation import BASELINES, baselines_named
-from instaaug.runs.view_scores import merged_outputs, score, tabulated_outputs
+from instaaug.runs.view_scores import merge_outputs, merge_tabulated_outputs, score
 from tests.support.spots import COLORS, spot_folder
 
 COUNTS = (1, 2, 4, 7)
@@ -52,7 +52,7 @@ def test_one_pass_gives_what_test_time_augmentation_gives(
     fitted: FittedViews, images: LabeledImages, count: int
 ) -> None:
     pictures = fitted.model.pictures(images)
-    merged = merged_outputs(fitted.aug, fitted.model, pictures, COUNTS, select="top")
+    merged = merge_outputs(fitted.aug, fitted.model, pictures, COUNTS, select="top")
     predictor = fitted.aug.wrap(fitted.model.module, count).eval()
     with torch.no_grad():
         wanted = predictor(pictures.first(len(images)))
@@ -65,7 +65,7 @@ def test_ranges_are_spread_anew_for_every_number_of_views(
 ) -> None:
     fitted = fitted_to(images.subset(range(0, 60, 4)), transforms=transforms, steps=2)
     pictures = fitted.model.pictures(images)
-    merged = merged_outputs(fitted.aug, fitted.model, pictures, (2, 4), select="top")
+    merged = merge_outputs(fitted.aug, fitted.model, pictures, (2, 4), select="top")
     with torch.no_grad():
         wanted = fitted.aug.wrap(fitted.model.module, 2).eval()(pictures.first(len(images)))
     assert torch.allclose(merged[2], wanted, atol=1e-4)
@@ -78,8 +78,8 @@ def test_the_table_gives_what_the_model_would_say(images: LabeledImages, feature
     network = aug.phi.network
     reader = network if isinstance(network, FrozenFeatures) else None
     table = tabulate(FrozenViews(model.module, aug.transform, all_views(aug), reader), pictures)
-    asked = merged_outputs(aug, model, pictures, COUNTS, select="top")
-    looked_up = tabulated_outputs(aug, table, pictures, COUNTS)
+    asked = merge_outputs(aug, model, pictures, COUNTS, select="top")
+    looked_up = merge_tabulated_outputs(aug, table, pictures, COUNTS)
     for count in COUNTS:
         assert torch.allclose(asked[count], looked_up[count], atol=1e-2), count
 
@@ -88,7 +88,7 @@ def test_draws_depend_on_the_seed(fitted: FittedViews, images: LabeledImages) ->
     (random,) = (b for b in baselines_named("random", fitted) if b.name == "random crops")
     pictures = fitted.model.pictures(images)
     one, same, other = (
-        merged_outputs(random.augmenter, fitted.model, pictures, (2,), seed=seed)[2]
+        merge_outputs(random.augmenter, fitted.model, pictures, (2,), seed=seed)[2]
         for seed in (0, 0, 1)
     )
     assert torch.equal(one, same)
@@ -108,12 +108,12 @@ def test_temperatures_do_not_believe_what_was_learned_by_heart(
     noisy = LabeledImages(some.images, wrong, COLORS, rows=some.rows)
     fitted = fitted_to(noisy, features="pyramid", samples="2", steps=60)
     config, model, aug = fitted.config, fitted.model, fitted.aug
-    flattered = merged_outputs(aug, model, model.pictures(noisy), (2,), select="top")
-    honest = honest_temperatures(
+    flattered = merge_outputs(aug, model, model.pictures(noisy), (2,), select="top")
+    honest = fit_temperatures(
         config, model, noisy, aug, size=16, counts=(1, 2), folder=tmp_path / "table"
     )
     assert honest[2] > 1.2 * fit_temperature(flattered[2], noisy.targets)
-    alone = merged_outputs(aug, model, model.pictures(noisy), (1,), select="top")
+    alone = merge_outputs(aug, model, model.pictures(noisy), (1,), select="top")
     assert honest[1] == pytest.approx(fit_temperature(alone[1], noisy.targets), rel=1e-2)
 
 
@@ -145,7 +145,7 @@ def test_every_baseline_predicts_at_its_budget(
     assert counts
     assert BASELINES[name].__doc__
     pictures = fitted.model.pictures(images.subset(range(0, 60, 10)))
-    merged = merged_outputs(
+    merged = merge_outputs(
         baseline.augmenter, fitted.model, pictures, counts, select=baseline.select
     )
     assert {n: tuple(logits.shape) for n, logits in merged.items()} == dict.fromkeys(
@@ -157,8 +157,8 @@ def test_the_image_alone_is_the_first_learned_view(
     fitted: FittedViews, images: LabeledImages
 ) -> None:
     pictures = fitted.model.pictures(images)
-    alone = merged_outputs(BASELINES["image"](fitted).augmenter, fitted.model, pictures, (1,))
-    ours = merged_outputs(fitted.aug, fitted.model, pictures, (1,), select="top")
+    alone = merge_outputs(BASELINES["image"](fitted).augmenter, fitted.model, pictures, (1,))
+    ours = merge_outputs(fitted.aug, fitted.model, pictures, (1,), select="top")
     assert torch.allclose(alone[1], ours[1], atol=1e-4)
 
 

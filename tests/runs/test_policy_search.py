@@ -28,7 +28,7 @@ from instaaug.methods.fast_auto_augment import (
 )
 from instaaug.runs import policy_search
 from instaaug.runs.folder import DataFacts
-from instaaug.runs.policy_search import FILE, find_policy, prepared_policy
+from instaaug.runs.policy_search import FILE, find_policy, prepare_policy
 from instaaug.runs.settings import TrainSettings
 from instaaug.tasks import AugmentedTask, BatchLoader, Interrupted
 from tests.support.tiny_training import dropout_classifier, labeled_halves
@@ -238,11 +238,11 @@ def test_the_augmenter_of_a_run_receives_the_policy_that_its_folder_keeps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = (FastAutoAugment(**SETTINGS) for _ in range(2))  # type: ignore[arg-type]
-    prepared_policy(tmp_path, CONFIG, SPLITS, facts(), first)
+    prepare_policy(tmp_path, CONFIG, SPLITS, facts(), first)
     assert 0 < len(first.policy) <= 2 * 2 * 5  # folds, trials, sub-policies
     assert first.policy == found()
     monkeypatch.setattr(policy_search, "search_policy", None)
-    prepared_policy(tmp_path, CONFIG, SPLITS, facts(), second)
+    prepare_policy(tmp_path, CONFIG, SPLITS, facts(), second)
     assert second.policy == first.policy
     content = json.loads((tmp_path / FILE).read_text())
     assert [tuple(step) for fold in content["folds"] for one in fold for step in one] == [

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress
 
-__all__ = ["STOPPED", "folders", "print_words", "progress_bar", "typed"]
+__all__ = ["STOPPED", "folders", "print_words", "progress_bar", "quote_path"]
 
 STOPPED = 130  # what shells say of a program that Ctrl-C ended
 OnProgress = Callable[[int, int], None]
@@ -47,7 +47,7 @@ def folders(data: str, kind: str) -> Iterator[Path]:
     yield from (base.with_name(f"{base.name}-{number}") for number in count(2))
 
 
-def typed(folder: Path) -> str:
+def quote_path(folder: Path) -> str:
     """A folder as a shell understands it, whatever is in its name."""
     return shlex.quote(str(folder))
 

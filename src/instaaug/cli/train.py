@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from instaaug.cli.settings import choose_settings
-from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar, typed
+from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar, quote_path
 from instaaug.cli.use import print_scores
 from instaaug.runs.folder import Run
 from instaaug.runs.settings import TtaSettings
@@ -80,10 +80,10 @@ def _how_to_go_on(folder: Path) -> Iterator[None]:
     try:
         yield
     except Interrupted as stop:
-        words = f"{stop} Go on with `instaaug resume {typed(folder)}`."
+        words = f"{stop} Go on with `instaaug resume {quote_path(folder)}`."
     except KeyboardInterrupt:
         words = (
-            f"Stopped at once. `instaaug resume {typed(folder)}` goes on from the last "
+            f"Stopped at once. `instaaug resume {quote_path(folder)}` goes on from the last "
             "checkpoint, if there is one."
         )
     else:
@@ -103,8 +103,8 @@ def _print_end(console: Console, folder: Path, results: dict[str, Any]) -> None:
     print_words(
         console,
         f"Look at {folder / 'samples.png'}; all numbers are in {folder / 'results.json'}.\n"
-        f"Explore what was learned with `instaaug report {typed(folder)}`, predict with `instaaug "
-        f"predict {typed(folder)} IMAGES`.",
+        f"Explore what was learned with `instaaug report {quote_path(folder)}`, predict with "
+        f"`instaaug predict {quote_path(folder)} IMAGES`.",
     )
 
 
@@ -168,8 +168,8 @@ def _print_fit(console: Console, run: Run, results: dict[str, Any]) -> None:
     print_words(
         console,
         f"{picture} numbers are in {run.results_file}.\n"
-        f"{compared} by `instaaug evaluate {typed(run.path)}{more}`, predict with `instaaug "
-        f"predict {typed(run.path)} IMAGES`.",
+        f"{compared} by `instaaug evaluate {quote_path(run.path)}{more}`, predict with `instaaug "
+        f"predict {quote_path(run.path)} IMAGES`.",
     )
 
 

@@ -87,7 +87,7 @@ def fit_tta(
         size: Side, or height and width, that the model takes. Larger images keep their detail in
             crops, up to twice the side.
         mean: Per-channel mean that images in [0, 1] are to be normalized with.
-        std: Per-channel standard deviation, likewise.
+        std: Per-channel standard deviation the images were normalized with.
         output: Picks the tensor out of what the model returns.
         loss: One loss per input from outputs and targets; cross-entropy by default.
         entropy: The band in nats for ``"single"``: one for all factors, or one each by name.

@@ -39,7 +39,7 @@ class Pictures:
         data: A pair of tensors ``(images, targets)``, a ``Dataset`` of pairs, or a ``DataLoader``,
             whose data set is read in order.
         mean: Per-channel mean to normalize with.
-        std: Per-channel standard deviation, likewise.
+        std: Per-channel standard deviation the images were normalized with.
 
     Example:
         >>> some = Pictures((torch.zeros(5, 3, 8, 8, dtype=torch.uint8), torch.arange(5)))

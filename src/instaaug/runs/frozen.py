@@ -27,15 +27,15 @@ __all__ = [
     "FrozenModel",
     "ModelSource",
     "build_model",
-    "channels_of",
-    "chosen_sizes",
-    "class_order",
+    "choose_sizes",
+    "drop_hashes",
+    "find_channels",
+    "find_class_names",
     "find_model",
     "image_hashes",
     "load_images",
+    "renumber_classes",
     "split_by_hash",
-    "with_classes",
-    "without_hashes",
 ]
 
 CHANNELS = 3
@@ -51,10 +51,10 @@ class ModelSource:
     Arguments:
         make: Gives the model when it is told the number of classes.
         size: Side in pixels of the images it takes, if it is known.
-        channels: Of these images, likewise.
-        mean: Per-channel mean that it expects images to be normalized with, likewise.
-        std: Per-channel standard deviation, likewise.
-        classes: In the order of its outputs, likewise.
+        channels: Of these images, if they are known.
+        mean: Per-channel mean that it expects images to be normalized with, if it is known.
+        std: Per-channel standard deviation, if it is known.
+        classes: In the order of its outputs, if they are known.
         trained_by: The settings of the run that trained it, if one of ours did.
     """
 
@@ -123,7 +123,7 @@ class FrozenModel:
         channels: Of the images.
         output: Picks the logits out of what it returns.
         mean: Per-channel mean to normalize images in [0, 1] with.
-        std: Per-channel standard deviation, likewise.
+        std: Per-channel standard deviation to normalize them with.
     """
 
     module: nn.Module
@@ -137,7 +137,7 @@ class FrozenModel:
         return Pictures(images, mean=self.mean, std=self.std)
 
     def prepare(self, pixels: Tensor) -> Tensor:
-        """8-bit pixels, likewise."""
+        """8-bit pixels as the model takes them, but for their size."""
         nobody = torch.zeros(len(pixels))
         return Pictures((pixels, nobody), mean=self.mean, std=self.std).first(len(pixels))
 
@@ -170,14 +170,14 @@ class FrozenModel:
             )
 
 
-def channels_of(source: ModelSource, config: TtaSettings) -> int:
+def find_channels(source: ModelSource, config: TtaSettings) -> int:
     """Color channels of the images: typed, the model's own, or three."""
     return config.model.channels or source.channels or CHANNELS
 
 
 def build_model(source: ModelSource, config: TtaSettings, num_classes: int) -> FrozenModel:
     """The model in evaluation mode, on the accelerator if there is one; what is typed wins."""
-    channels = channels_of(source, config)
+    channels = find_channels(source, config)
     mean = _channel_values(config.model.mean, "mean", channels)
     std = _channel_values(config.model.std, "std", channels)
     if config.model.mean == "imagenet" and std is None:
@@ -254,7 +254,7 @@ FEWEST = 2  # images to learn from: one half judges what the other has taught
 TABLES = (".csv", ".tsv")
 
 
-def chosen_sizes(config: TtaSettings, source: ModelSource) -> tuple[int | None, int | None]:
+def choose_sizes(config: TtaSettings, source: ModelSource) -> tuple[int | None, int | None]:
     """Side of what the model sees, and of the images; None where these decide.
 
     Files are decoded to twice the model's side, for crops to keep their detail, but not enlarged.
@@ -334,7 +334,7 @@ def _test_images(
     return load_splits(at_this_size, on_decode).test
 
 
-def class_order(
+def find_class_names(
     config: TtaSettings, source: ModelSource, images: LabeledImages
 ) -> tuple[str, ...]:
     """Names of the classes in the order of the model's outputs: typed, known, or those of DATA."""
@@ -391,7 +391,7 @@ def image_hashes(images: LabeledImages) -> list[str]:
     return [_digest(np.ascontiguousarray(images.images[row]).tobytes()) for row in rows]
 
 
-def without_hashes(images: LabeledImages, hashes: Iterable[str]) -> LabeledImages:
+def drop_hashes(images: LabeledImages, hashes: Iterable[str]) -> LabeledImages:
     """The images but for those with one of these hashes."""
     known = set(hashes)
     return images.subset([i for i, name in enumerate(image_hashes(images)) if name not in known])
@@ -401,7 +401,7 @@ def _digest(content: bytes) -> str:
     return blake2b(content, digest_size=8).hexdigest()
 
 
-def with_classes(images: LabeledImages, classes: tuple[str, ...]) -> LabeledImages:
+def renumber_classes(images: LabeledImages, classes: tuple[str, ...]) -> LabeledImages:
     """The same images, their classes numbered as the model numbers them; a regression as it is.
 
     Raises:

@@ -20,7 +20,7 @@ from instaaug.report.pictures.rows import MOST_INPUTS
 from instaaug.report.theme import save_figure
 from instaaug.runs.build import load_task
 from instaaug.runs.folder import DataFacts, Run
-from instaaug.runs.frozen import with_classes
+from instaaug.runs.frozen import renumber_classes
 from instaaug.runs.loaded import LoadedRun, load_run
 from instaaug.runs.observing import observe_images
 from instaaug.runs.settings import TrainSettings
@@ -109,7 +109,7 @@ def _load_other_images(
         on_progress=on_decode,
     )
     images = splits.test if len(splits.test) else splits.train
-    return with_classes(images, facts.classes)
+    return renumber_classes(images, facts.classes)
 
 
 def predict_files(

@@ -6,13 +6,13 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["LOGGERS", "interrupts_passed_on", "quiet_lightning"]
+__all__ = ["LOGGERS", "forward_interrupts", "quiet_lightning"]
 
 LOGGERS = ("lightning.pytorch", "lightning.fabric", "lightning.pytorch.utilities.rank_zero")
 
 
 @contextmanager
-def interrupts_passed_on() -> Iterator[None]:
+def forward_interrupts() -> Iterator[None]:
     """Lightning makes of Ctrl-C the end of the program, and ignores Ctrl-C from then on."""
     handler = signal.getsignal(signal.SIGINT)
     try:

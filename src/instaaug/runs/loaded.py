@@ -15,7 +15,7 @@ from instaaug.errors import ArgumentError
 from instaaug.frozen.table import all_views, can_tabulate
 from instaaug.runs.build import load_task
 from instaaug.runs.folder import Run
-from instaaug.runs.frozen import image_hashes, without_hashes
+from instaaug.runs.frozen import drop_hashes, image_hashes
 from instaaug.runs.settings import TrainSettings, TtaSettings
 from instaaug.runs.training import load_splits, run_device
 from instaaug.runs.tta import load_fitted
@@ -120,11 +120,11 @@ def _load_trained(run: Run, config: TrainSettings) -> LoadedRun:
         ranks_views=False,
         seed=config.seed,
         load_test_images=load_test_images,
-        make_predictor=lambda n, certainty: _trained_predictor(task, config, n, certainty),
+        make_predictor=lambda n, certainty: _make_trained_predictor(task, config, n, certainty),
     )
 
 
-def _trained_predictor(
+def _make_trained_predictor(
     task: AugmentedTask, config: TrainSettings, n_views: int | None, certainty: float | None
 ) -> PixelPredictor:
     usual = config.views.n_views if task.augmenter.averages_views else 0
@@ -159,7 +159,7 @@ def _trained_predictor(
 
 def _without_copies(test: LabeledImages, train: LabeledImages, path: Path) -> LabeledImages:
     """Test images that are not also among those of training, as copies are."""
-    unseen = without_hashes(test, image_hashes(train))
+    unseen = drop_hashes(test, image_hashes(train))
     if not len(unseen):
         raise ArgumentError(
             f"`runs` must have test images: all {len(test)} of {str(path)!r} have a copy among "

@@ -25,11 +25,11 @@ from instaaug.methods.fast_auto_augment import (
 )
 from instaaug.runs.build import build_task
 from instaaug.runs.folder import DataFacts
-from instaaug.runs.lightning import interrupts_passed_on, quiet_lightning
+from instaaug.runs.lightning import forward_interrupts, quiet_lightning
 from instaaug.runs.settings import TrainSettings
 from instaaug.tasks import AugmentedTask, BatchLoader, Interrupted
 
-__all__ = ["FILE", "HELD_OUT", "check_search", "find_policy", "prepared_policy"]
+__all__ = ["FILE", "HELD_OUT", "check_search", "find_policy", "prepare_policy"]
 
 FILE = "policy_search.json"
 """Where a folder keeps what was found so far."""
@@ -41,7 +41,7 @@ N_SUBPOLICIES = 5
 N_BEST = 10
 
 
-def prepared_policy(
+def prepare_policy(
     run_path: Path,
     config: TrainSettings,
     splits: DataSplits,
@@ -126,7 +126,7 @@ def _search_fold(
     task, device = _plain_task(config, parts.train, facts, augmenter.fold_epochs, seed)
     return search_policy(
         task.model,
-        _held_out(parts.test, task, augmenter.n_images, seed, device),
+        _make_held_out_batch(parts.test, task, augmenter.n_images, seed, device),
         augmenter,
         n_trials=augmenter.n_trials,
         n_subpolicies=N_SUBPOLICIES,
@@ -165,7 +165,7 @@ def _plain_task(
             enable_model_summary=False,
         )
         try:
-            with interrupts_passed_on():
+            with forward_interrupts():
                 trainer.fit(task, BatchLoader(images, plain.data.batch_size, seed=seed))
         except SIGTERMException:  # else the program would end as if all were well
             raise Interrupted(
@@ -175,7 +175,7 @@ def _plain_task(
     return task.to(device), device
 
 
-def _held_out(
+def _make_held_out_batch(
     images: LabeledImages, task: AugmentedTask, n_images: int, seed: int, device: torch.device
 ) -> HeldOutBatch:
     """At most ``n_images`` of them, or all for 0, from every class its share."""

@@ -58,7 +58,7 @@ __all__ = [
     "ReportedRun",
     "draw_comparisons",
     "draw_figures",
-    "embedded",
+    "embed_figures",
     "page_content",
     "remove_figures",
     "write_figures",
@@ -248,8 +248,8 @@ def _input_figures(column: ReportedRun) -> Iterator[NamedFigure]:
     """Some inputs, from the least to the most diverse distribution."""
     if not len(column.seen.views):
         return
-    chosen = _chosen(column)
-    seen = _observed(column, chosen, N_SAMPLES)
+    chosen = _choose_inputs(column)
+    seen = _observe(column, chosen, N_SAMPLES)
     yield NamedFigure(
         "inputs",
         "Inputs",
@@ -268,13 +268,13 @@ def _side_by_side(columns: Sequence[ReportedRun]) -> Iterator[NamedFigure]:
          draw_crop_comparison),
         (COLOR, "color_comparison", "Colors", "Where colors may go.", draw_colors),
     )  # fmt: skip
-    chosen, titles = _chosen(columns[0]), _titles(columns[0], _chosen(columns[0]))
+    chosen, titles = _choose_inputs(columns[0]), _titles(columns[0], _choose_inputs(columns[0]))
     for factor, file, title, words, draw in kinds:
         able = [column for column in columns if factor in _factors(column)][:MOST_METHODS]
         if len(able) < 2:
             continue
         groups: Mapping[str, Observed] = {
-            column.name: _observed(column, chosen, N_DRAWN) for column in able
+            column.name: _observe(column, chosen, N_DRAWN) for column in able
         }
         with suppress(ArgumentError):  # they see the inputs at different sizes
             yield NamedFigure(file, title, words, draw(groups, titles=titles))
@@ -284,7 +284,7 @@ def _factors(column: ReportedRun) -> list[str]:
     return [factor.name for factor in column.seen.factors]
 
 
-def _chosen(column: ReportedRun) -> list[int]:
+def _choose_inputs(column: ReportedRun) -> list[int]:
     """Inputs from the least to the most diverse distribution, evenly spaced."""
     order = list(range(len(column.images)))
     entropies = [f.entropy for f in column.seen.factors if f.entropy is not None]
@@ -303,7 +303,7 @@ def _titles(column: ReportedRun, chosen: Sequence[int]) -> list[str]:
     return [images.classes[int(images.targets[i])] for i in chosen]
 
 
-def _observed(column: ReportedRun, chosen: Sequence[int], n_samples: int) -> Observed:
+def _observe(column: ReportedRun, chosen: Sequence[int], n_samples: int) -> Observed:
     pixels, targets = column.images.__getitems__(chosen)
     return observe_images(column.run, pixels, n_samples, n_rendered=N_SAMPLES, targets=targets)
 
@@ -325,7 +325,7 @@ def remove_figures(folder: Path) -> None:
             file.unlink()
 
 
-def embedded(figures: Sequence[NamedFigure], files: Sequence[Path]) -> list[PageFigure]:
+def embed_figures(figures: Sequence[NamedFigure], files: Sequence[Path]) -> list[PageFigure]:
     """Charts that the page does not draw itself, as it shows them."""
     drawn = {file.stem.rsplit(".", 1)[-1]: file for file in files if file.suffix == ".svg"}
     return [
@@ -397,7 +397,7 @@ def write_report(
     images, n_test = find_shared_inputs(loaded, n_inputs, on_decode)
     columns = []
     for i, name in enumerate(short_names(paths)):
-        progress = _counted(on_progress, i, len(loaded))
+        progress = _count_over_runs(on_progress, i, len(loaded))
         seen = observe_run(
             loaded[i], images[i], n_views=n_views, n_shown=N_STRIP, on_progress=progress
         )
@@ -425,7 +425,7 @@ def _check(paths: Sequence[str | Path], **counts: int) -> None:
             raise ArgumentError(f"`{name}` must lie in [1, {MOST[name]}]: got {value}.")
 
 
-def _counted(on_progress: OnProgress | None, i: int, n: int) -> OnProgress | None:
+def _count_over_runs(on_progress: OnProgress | None, i: int, n: int) -> OnProgress | None:
     """Progress over all runs, from that of one of them."""
     if on_progress is None:
         return None
@@ -442,11 +442,11 @@ def _add_figures(folder: Path, columns: Sequence[ReportedRun], content: PageCont
         drawn = draw_figures(column)
         prefix = f"{number}-{UNSAFE.sub('-', column.name)[:LONGEST]}." if several else ""
         written = write_figures(folder, drawn, prefix=prefix)
-        run["figures"] = embedded(drawn, written)
+        run["figures"] = embed_figures(drawn, written)
         files += written
     if several:
         drawn = draw_comparisons(columns)
         written = write_figures(folder, drawn)
-        content["figures"] = embedded(drawn, written)
+        content["figures"] = embed_figures(drawn, written)
         files += written
     return files

@@ -27,8 +27,8 @@ from instaaug.methods import FastAutoAugment, find_method
 from instaaug.networks.compiling import compile_training
 from instaaug.runs.build import build_task
 from instaaug.runs.folder import DataFacts, Run
-from instaaug.runs.lightning import interrupts_passed_on, quiet_lightning
-from instaaug.runs.policy_search import check_search, prepared_policy
+from instaaug.runs.lightning import forward_interrupts, quiet_lightning
+from instaaug.runs.policy_search import check_search, prepare_policy
 from instaaug.runs.settings import TrainSettings
 from instaaug.scores import ContrastTally
 from instaaug.tasks import (
@@ -229,11 +229,11 @@ def _fit(
     started = time.monotonic()
     with quiet_lightning():
         if isinstance(task.augmenter, FastAutoAugment) and _checkpoint(run) is None:
-            prepared_policy(run.path, config, splits, facts, task.augmenter, on_trial=on_search)
+            prepare_policy(run.path, config, splits, facts, task.augmenter, on_trial=on_search)
         # torch 2.13 asks for gradients that are not there when it compiles, and warns of itself
         warnings.filterwarnings("ignore", message=r"The \.grad attribute of a Tensor")
         seed_everything(config.seed + trainer.global_rank, verbose=False)
-        with interrupts_passed_on():
+        with forward_interrupts():
             trainer.fit(task, **_loaders(splits, config, trainer), ckpt_path=_checkpoint(run))
     if not trainer.is_global_zero:
         return {}
@@ -257,13 +257,13 @@ def _fit(
         "steps": task.n_steps,
         "test": evaluate_task(task.to(trainer.strategy.root_device), splits.test, config),
     }
-    run.write_picture(sample_sheet(task, shown_images(splits.test), N_SAMPLES))
+    run.write_picture(sample_sheet(task, evenly_spaced_images(splits.test), N_SAMPLES))
     run.write_json(run.results_file, results)
     run.write_json(run.timing_file, {"seconds": time.monotonic() - started})
     return results
 
 
-def shown_images(data: LabeledImages) -> Tensor:
+def evenly_spaced_images(data: LabeledImages) -> Tensor:
     """A few images from all over a set, for pictures."""
     return data.__getitems__(_spread(len(data), N_SHOWN))[0]
 
@@ -293,7 +293,7 @@ def _make_trainer(
         plugins=[WholeCheckpointIO()],
         callbacks=[
             MetricsTable(run.metrics),
-            SamplePictures(shown_images(splits.test), n_samples=N_SAMPLES),
+            SamplePictures(evenly_spaced_images(splits.test), n_samples=N_SAMPLES),
             *callbacks,
             Checkpoints(run.checkpoint, minutes=config.trainer.checkpoint_minutes),
         ],

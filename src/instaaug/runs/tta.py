@@ -35,22 +35,22 @@ from instaaug.runs.frozen import (
     FrozenModel,
     ModelSource,
     build_model,
-    channels_of,
-    chosen_sizes,
-    class_order,
+    choose_sizes,
+    find_channels,
+    find_class_names,
     find_model,
     image_hashes,
     load_images,
+    renumber_classes,
     split_by_hash,
-    with_classes,
 )
 from instaaug.runs.settings import TtaSettings
 from instaaug.runs.view_scores import (
     Logits,
     batch_counter,
-    merged_outputs,
+    merge_outputs,
+    merge_tabulated_outputs,
     score,
-    tabulated_outputs,
 )
 from instaaug.transforms import Crop
 
@@ -61,8 +61,8 @@ __all__ = [
     "FittedViews",
     "Predictor",
     "fit_frozen",
+    "fit_temperatures",
     "fit_views",
-    "honest_temperatures",
     "load_fitted",
 ]
 
@@ -211,7 +211,7 @@ def fit_views(
     )
 
 
-def honest_temperatures(
+def fit_temperatures(
     config: TtaSettings,
     model: FrozenModel,
     images: LabeledImages,
@@ -239,7 +239,7 @@ def honest_temperatures(
     """
     if not can_tabulate(aug):
         pictures = model.pictures(images)
-        merged = merged_outputs(aug, model, pictures, counts, select=aug.select)
+        merged = merge_outputs(aug, model, pictures, counts, select=aug.select)
         return {n: fit_temperature(logits, images.targets) for n, logits in merged.items()}
     table = _table(model, images, aug, folder)
     generator = torch.Generator().manual_seed(config.seed)
@@ -252,7 +252,7 @@ def honest_temperatures(
             steps=max(1, config.phi.steps // 2),  # as many rounds through half as many images
         )  # fmt: skip
         pictures = model.pictures(images.subset(judged.numpy()))
-        parts.append(tabulated_outputs(other, table.subset(judged), pictures, counts))
+        parts.append(merge_tabulated_outputs(other, table.subset(judged), pictures, counts))
     targets = images.targets[torch.cat(halves[::-1])]
     return {n: fit_temperature(torch.cat([p[n] for p in parts]), targets) for n in counts}
 
@@ -335,11 +335,11 @@ def _prepare(config: TtaSettings, on_decode: OnProgress | None) -> _Ready:
     if config.threads:
         torch.set_num_threads(config.threads)
     source = find_model(config.model.name)
-    size, side = chosen_sizes(config, source)
-    channels = channels_of(source, config)
+    size, side = choose_sizes(config, source)
+    channels = find_channels(source, config)
     images = load_images(config, source, side=side, channels=channels, on_decode=on_decode)
     size = images.image_shape[1] if size is None else size
-    images = with_classes(images, class_order(config, source, images))
+    images = renumber_classes(images, find_class_names(config, source, images))
     model = build_model(source, config, len(images.classes))
     model.check_outputs(size, images.classes)
     return _Ready(source, model, split_by_hash(images, config), size)
@@ -369,7 +369,7 @@ def _finish(
     aug.save(run.augmenter_file)
     counts = (1, *config.views.counts)
     fitted = FittedViews(config, facts, ready.source, ready.model, aug, {})
-    temperatures = honest_temperatures(
+    temperatures = fit_temperatures(
         config, ready.model, fit, aug, size=ready.size, counts=counts, folder=run.table
     )
     _write_policy(run, fitted, fit)
@@ -380,7 +380,7 @@ def _finish(
     if len(held_out):
         pictures = ready.model.pictures(held_out)
         on_batch = batch_counter(on_score, len(held_out))
-        merged = merged_outputs(
+        merged = merge_outputs(
             aug, ready.model, pictures, counts, select=aug.select, on_batch=on_batch
         )
         rows = [

@@ -18,7 +18,7 @@ from instaaug.parameterizations import CropGrid
 from instaaug.report.charts.cost_curve import draw_cost_curve
 from instaaug.report.theme import MissingPlottingError, save_figure
 from instaaug.runs.folder import Run
-from instaaug.runs.frozen import load_images, split_by_hash, with_classes, without_hashes
+from instaaug.runs.frozen import drop_hashes, load_images, renumber_classes, split_by_hash
 from instaaug.runs.settings import TtaSettings
 from instaaug.runs.tta import FittedViews, load_fitted
 from instaaug.runs.view_scores import (
@@ -26,7 +26,7 @@ from instaaug.runs.view_scores import (
     MethodScore,
     OnBatch,
     batch_counter,
-    merged_outputs,
+    merge_outputs,
     score,
 )
 from instaaug.stats import mcnemar_test
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BASELINES",
     "Baseline",
-    "Comparison",
     "EarlyStop",
+    "ViewComparison",
     "evaluate_fit",
     "find_baselines",
     "load_own_splits",
@@ -209,7 +209,7 @@ class EarlyStop:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ViewComparison:
     """Learned views against the best of the others that see no more views.
 
     Arguments:
@@ -266,9 +266,9 @@ def evaluate_fit(
     total = (1 + len(stops) + len(others)) * len(images)
     total += 0 if fit is None else len(others) * len(fit)
     scorer = _Scorer(fitted, images, fit, tuple(counts), batch_counter(on_progress, total))
-    learned = [*scorer.learned(), *(scorer.stopped(stop) for stop in stops)]
-    rows = [row for other in others for row in scorer.method(other)]
-    comparisons = [_compared(row, rows) for row in learned]
+    learned = [*scorer.score_learned(), *(scorer.score_stopped(stop) for stop in stops)]
+    rows = [row for other in others for row in scorer.score_method(other)]
+    comparisons = [_compare_with_best(row, rows) for row in learned]
     results = {
         "data": fitted.config.data.source if data is None else data,
         "n": len(images),
@@ -292,18 +292,18 @@ class _Scorer:
     counts: tuple[int, ...]
     on_batch: OnBatch
 
-    def learned(self) -> Iterator[MethodScore]:
+    def score_learned(self) -> Iterator[MethodScore]:
         """Learned views, for every number of them."""
         aug = self.fitted.aug
-        return self.method(Baseline(OURS, aug, select=aug.select, least=2))
+        return self.score_method(Baseline(OURS, aug, select=aug.select, least=2))
 
-    def method(self, method: Baseline) -> Iterator[MethodScore]:
+    def score_method(self, method: Baseline) -> Iterator[MethodScore]:
         """A method, for every number of views that it can have."""
         counts = method.counts(self.counts)
         if not counts:
             self.on_batch(len(self.images) + (0 if self.fit is None else len(self.fit)))
             return
-        merged = self._merged(method, self.images, counts)
+        merged = self._merge(method, self.images, counts)
         temperatures = self._temperatures(method, counts)
         for count, logits in merged.items():
             temperature = temperatures.get(count)
@@ -311,9 +311,9 @@ class _Scorer:
                 method.name, float(count), logits, self.images.targets, temperature=temperature
             )
 
-    def stopped(self, stop: EarlyStop) -> MethodScore:
+    def score_stopped(self, stop: EarlyStop) -> MethodScore:
         """Learned views, and no more of them where the class is clear."""
-        logits, views = self._stopped(stop)
+        logits, views = self._predict_until_certain(stop)
         temperature = None if self.fit is None else self.fitted.temperature(views)
         return score(stop.name, views, logits, self.images.targets, temperature=temperature)
 
@@ -322,19 +322,19 @@ class _Scorer:
             return {}
         if method.augmenter is self.fitted.aug:
             return {count: self.fitted.temperature(count) for count in counts}
-        merged = self._merged(method, self.fit, counts)
+        merged = self._merge(method, self.fit, counts)
         return {count: fit_temperature(merged[count], self.fit.targets) for count in counts}
 
-    def _merged(
+    def _merge(
         self, method: Baseline, images: LabeledImages, counts: Sequence[int]
     ) -> dict[int, Logits]:
         augmenter = method.augmenter.to(next(self.fitted.aug.parameters()).device)
-        return merged_outputs(
+        return merge_outputs(
             augmenter, self.fitted.model, self.fitted.model.pictures(images), counts,
             select=method.select, seed=self.fitted.config.seed, on_batch=self.on_batch,
         )  # fmt: skip
 
-    def _stopped(self, stop: EarlyStop) -> tuple[Logits, float]:
+    def _predict_until_certain(self, stop: EarlyStop) -> tuple[Logits, float]:
         """Logits, and how many views they took on average."""
         predict = self.fitted.predictor(
             max(self.counts), certainty=stop.certainty, mean_views=stop.mean_views
@@ -369,8 +369,8 @@ def _images(
                 "learned from."
             )
         return fit, images, 0
-    every = _loaded(fitted.config.override({"data": data}), fitted, on_decode)
-    images = without_hashes(every, run.read_fit_images())
+    every = _load_images(fitted.config.override({"data": data}), fitted, on_decode)
+    images = drop_hashes(every, run.read_fit_images())
     if not len(images):
         raise DataError(
             f"`data` must hold images that φ has not learned from: all {len(every)} of {data!r} "
@@ -381,26 +381,26 @@ def _images(
 
 def load_own_splits(run: Run, fitted: FittedViews, on_decode: OnProgress | None) -> DataSplits:
     """The images of the fit and those held out from it; raise if they are others now."""
-    splits = split_by_hash(_loaded(fitted.config, fitted, on_decode), fitted.config)
+    splits = split_by_hash(_load_images(fitted.config, fitted, on_decode), fitted.config)
     run.check_split(splits.hash)
     return splits
 
 
-def _loaded(
+def _load_images(
     config: TtaSettings, fitted: FittedViews, on_decode: OnProgress | None
 ) -> LabeledImages:
     facts = fitted.facts
     images = load_images(
         config, fitted.source, side=facts.decode_size, channels=facts.channels, on_decode=on_decode
     )
-    return with_classes(images, facts.classes)
+    return renumber_classes(images, facts.classes)
 
 
-def _compared(row: MethodScore, others: Sequence[MethodScore]) -> Comparison:
+def _compare_with_best(row: MethodScore, others: Sequence[MethodScore]) -> ViewComparison:
     rivals = [other for other in others if other.views <= row.views]
     best = max(rivals, key=lambda other: other.numbers["accuracy"])
     found = mcnemar_test(row.right, best.right)
-    return Comparison(
+    return ViewComparison(
         name=row.name,
         views=row.views,
         best=best.name,

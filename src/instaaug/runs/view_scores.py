@@ -27,9 +27,9 @@ __all__ = [
     "MethodScore",
     "OnBatch",
     "batch_counter",
-    "merged_outputs",
+    "merge_outputs",
+    "merge_tabulated_outputs",
     "score",
-    "tabulated_outputs",
 ]
 
 AT_ONCE = 32
@@ -89,7 +89,7 @@ def score(
 
 
 @torch.no_grad()
-def merged_outputs(
+def merge_outputs(
     augmenter: Augmenter,
     model: FrozenModel,
     pictures: Pictures,
@@ -134,7 +134,7 @@ def merged_outputs(
 
 
 @torch.no_grad()
-def tabulated_outputs(
+def merge_tabulated_outputs(
     aug: InstaAug, table: ViewTable, pictures: Pictures, counts: Sequence[int]
 ) -> dict[int, Logits]:
     """The same for learned views, from what the model has said of all views before.

@@ -98,7 +98,7 @@ class NamedLine:
     Arguments:
         name: What it is called.
         x: Coordinates of its points, from left to right.
-        y: Likewise.
+        y: Their heights.
         color: Of the line and its name.
     """
 

@@ -33,7 +33,7 @@ class LeaderboardRow:
         name: What it is called.
         score: How good it is.
         low: The lower end of its interval, or the score itself if it has none.
-        high: Likewise the upper end.
+        high: The upper end, or the score itself.
         p_value: Of its difference to the best baseline on the same images, if it was tested.
         cost: How many times as long a training step takes, if it was measured.
     """

@@ -19,7 +19,7 @@ NARROW = 0.01  # of a range: as good as nothing
 WIDE = 0.98  # of a range, or of all choices: as good as everything
 SLACK = 0.05  # nats by which the entropy may miss its band
 TOLD_APART = 0.01  # of the entropy that there can be: less says nothing about the input
-SPREAD = 0.02  # of the learned width, between inputs: likewise for ranges
+SPREAD = 0.02  # of the learned width, between inputs, for ranges
 FEW = 30  # test images
 
 TRAIN_ADVICE = (

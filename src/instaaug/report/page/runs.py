@@ -87,7 +87,7 @@ class Observations:
 
     Arguments:
         pictures: The inputs, small enough for a page, ``(N, h, w, C)``.
-        views: The first views of each, as the model sees them, likewise, ``(m, N, h, w, C)``.
+        views: The first views of each, as the model sees them, ``(m, N, h, w, C)``.
         factors: θ, part by part: distributions and all n draws.
         plain: Probabilities of the classes, or outputs, for the inputs as they are.
         merged: The same from the first 1, ..., n views, ``(n, N, C)``.

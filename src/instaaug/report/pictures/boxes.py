@@ -274,7 +274,7 @@ def center_density(
         probs: Probability of each box.
         boxes: Center x, center y, width and height in the normalized frame.
         height: Of the result, in pixels.
-        width: Likewise.
+        width: Of the result, in pixels.
 
     Example:
         >>> boxes = torch.tensor([[-0.5, 0.0, 1.0, 1.0], [0.5, 0.0, 1.0, 1.0]])
@@ -322,7 +322,7 @@ def sampled_density(
     Arguments:
         boxes: Drawn boxes, center x and center y first.
         height: Of the result, in pixels.
-        width: Likewise.
+        width: Of the result, in pixels.
     """
     n = len(boxes)
     spread = boxes[:, :2].std(dim=0, correction=0) * n ** (-1 / 6)

@@ -43,7 +43,7 @@ class Sheet:
     Arguments:
         canvas: The figure.
         width: Of the figure, in inches.
-        height: Likewise.
+        height: Of the figure, in inches.
     """
 
     canvas: "Figure"
@@ -166,7 +166,7 @@ def draw_scale(
     Arguments:
         page: Where to draw.
         left: Of the strip.
-        top: Likewise.
+        top: Of the strip.
         words: What the numbers are.
         colors: From the lowest to the highest.
         most: The highest number.
