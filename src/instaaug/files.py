@@ -26,7 +26,7 @@ ASIDE = ".part"
 def open_aside(path: Path) -> Iterator[IO[bytes]]:
     """A new file that takes the place of ``path`` when it is complete, and vanishes otherwise.
 
-    Whoever reads ``path`` finds the old content or the new, whatever happens in between.
+    A reader of ``path`` finds the old content or the new, never a part.
     """
     aside = path.with_name(f".{path.name}.{uuid4().hex}{ASIDE}")
     try:

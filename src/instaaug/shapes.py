@@ -90,7 +90,7 @@ def constant(values: Sequence[float | int], *, like: Tensor) -> Float[Tensor, " 
     """A few numbers on the device and in the precision of ``like``.
 
     Each is filled in by the device itself: to copy a list there, as ``new_tensor`` does, the host
-    would wait until the device has done all that it was told before.
+    would wait until the device has finished its queue.
 
     Example:
         >>> constant((0.5, 0.25), like=torch.zeros(1, dtype=torch.float64))

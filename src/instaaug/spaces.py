@@ -13,7 +13,7 @@ from instaaug.errors import ArgumentError
 __all__ = ["Boxes", "Choices", "Interval", "Level", "Parameter", "Space"]
 
 Level = tuple[float, int]
-"""A level of crops: boxes of ``size`` (fraction of the image side) at ``n`` × ``n`` places."""
+"""A level of boxes: of one ``size`` (fraction of the image side) at ``n`` × ``n`` places."""
 
 
 @dataclass(frozen=True)

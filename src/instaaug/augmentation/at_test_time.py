@@ -23,7 +23,7 @@ __all__ = ["Budget", "Merge", "Merging", "TestTimeAugmentation", "merge_in_round
 
 Merge = Literal["logit", "probability", "weighted"]
 Index = Int[Tensor, " chosen"]
-ROUNDING = 1e-6  # 1.13 views for each of 100 inputs are 113, though the product is a hair less
+ROUNDING = 1e-6  # 1.13 views for each of 100 inputs are 113, though the product is slightly less
 ROWS_ON_CPU, PIXELS_ON_CPU = 32, 8 * 224 * 224  # beyond either, a processor's caches overflow
 MODE_DEPENDENT = (nn.BatchNorm1d, nn.BatchNorm2d, nn.SyncBatchNorm, nn.Dropout, nn.Dropout2d)
 LEAST_WEIGHT = 1e-30  # of the largest; whichever views are merged, their weights sum to something

@@ -102,7 +102,7 @@ class Augmenter(nn.Module, ABC):
     """
 
     select: Select = "sample"
-    """How views are chosen at test time unless :meth:`wrap` is told otherwise."""
+    """How views are chosen at test time unless :meth:`wrap` says otherwise."""
 
     averages_views: bool = True
     """Whether its authors test it on the average of several views, not on each input as it is."""

@@ -1,4 +1,4 @@
-"""What a caller can get wrong, said at the door."""
+"""Checks of what a caller passes in: inputs, targets, losses, estimator and baseline."""
 
 import warnings
 
@@ -21,7 +21,7 @@ __all__ = [
     "warn_of_range",
 ]
 
-RANGE_TOLERANCE = 1e-3  # rounding is no reason to speak
+RANGE_TOLERANCE = 1e-3  # rounding is no reason to warn
 
 
 def check_inputs(x: Images, *, channels: int) -> None:
@@ -74,7 +74,7 @@ def check_classes(targets: Tensor | None, settings: Settings) -> Tensor | None:
     if torch.compiler.is_compiling():  # looking at values would break the graph
         return targets.long()
     low, high = targets.aminmax()
-    if targets.device.type != "cpu":  # nor shall the host wait
+    if targets.device.type != "cpu":  # reading them would make the host wait
         words = f"`targets` must lie in [0, {settings.num_classes - 1}]."
         torch._assert_async((low >= 0) & (high < settings.num_classes), words)  # noqa: SLF001
     elif low < 0 or high >= settings.num_classes:
@@ -114,7 +114,7 @@ def check_estimator(
 
 
 def warn_of_evaluation(*, training: bool) -> None:
-    """Warn if an objective is to be minimized in evaluation mode, where λ rests."""
+    """Warn if an objective is to be minimized in evaluation mode, where λ does not move."""
     if not training and torch.is_grad_enabled() and not torch.compiler.is_compiling():
         warnings.warn(
             "The objective was computed with gradients in evaluation mode, where λ does not move. "

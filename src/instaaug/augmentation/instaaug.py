@@ -89,7 +89,7 @@ class InstaAug(Augmenter):
         size: Side, or height and width, of what the model sees; the input's own by default.
             Crops of an input up to twice as large keep its detail.
         keep_original: Whether the first view at test time is the input as it is.
-        select: How views are chosen at test time unless :meth:`wrap` is told otherwise.
+        select: How views are chosen at test time unless :meth:`wrap` says otherwise.
 
     References:
         | Learning Instance-Specific Augmentations by Capturing Local Invariances

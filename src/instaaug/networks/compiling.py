@@ -28,8 +28,8 @@ def compile_training(
     An error in a compiled call is judged by the plain call: if that fails too, its error is the
     one that is raised. What torch compiles later, for the backward pass, is not guarded.
 
-    ``module.compile()`` would not do: it passes over ``nn.Sequential`` and other modules of
-    torch's own without a word (torch 2.13). ``torch.compile(module)`` renames the state.
+    ``module.compile()`` would not do: it silently skips ``nn.Sequential`` and other modules of
+    torch's own (torch 2.13). ``torch.compile(module)`` renames the state.
 
     Arguments:
         module: Is changed in place.

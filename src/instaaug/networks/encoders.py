@@ -24,9 +24,9 @@ __all__ = ["PenultimateFeatures", "ProjectedEncoder", "remove_head"]
 class PenultimateFeatures:
     """What enters the last ``nn.Linear`` of a model that someone else trains.
 
-    It is no module: whoever holds it does not own the model. The head is the linear layer that
-    was registered last, so that its width is known before the model has seen an image; the first
-    call finds out whether the logits do come from it.
+    It is not a module, so that holding it does not make the model a submodule. The head is the
+    linear layer that was registered last, so that its width is known before the model has seen
+    an image; the first call checks that the logits do come from it.
 
     Arguments:
         model: Its logits come from a final linear layer.

@@ -107,7 +107,7 @@ class FrozenFeatures(nn.Module):
             module = model.get_submodule(self.place.name)
             hook = module.register_forward_hook(lambda _, __, out: outputs.append(out))
             stack.callback(hook.remove)
-            if not torch.compiler.is_compiling():  # whoever traces it has done that
+            if not torch.compiler.is_compiling():  # tracing has done that already
                 stack.enter_context(run_eagerly(model))
                 stack.enter_context(evaluation_mode(model))
             returned = model(as_input_of(model, x))

@@ -78,7 +78,7 @@ def output_rows(returned: object, n_inputs: int, output: Output | None = None) -
 def evaluation_mode(module: nn.Module) -> Iterator[None]:
     """Put every part of ``module`` into evaluation mode, and each back into its own afterwards.
 
-    ``module.train()`` would wake a frozen part that had been put to rest before.
+    ``module.train()`` would also switch parts that were in evaluation mode before.
 
     Example:
         >>> network = torch.nn.Sequential(torch.nn.Dropout(), torch.nn.Dropout().eval())
@@ -98,7 +98,7 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
 
 
 def uncompiled(model: nn.Module) -> nn.Module:
-    """The model behind ``torch.compile``, whose hooks would not be heard."""
+    """The model behind ``torch.compile``, whose hooks would not be called."""
     inner = getattr(model, "_orig_mod", model)
     return inner if isinstance(inner, nn.Module) else model
 

@@ -116,7 +116,7 @@ def _field_along(
         next_start, next_stop = _span_of_unit(out, x, axis, middle + 1)
         if start > 0 and next_stop < canvas_side:
             stride = next_start - start
-            # Adaptive pooling betrays itself: its units do not become more on a larger image.
+            # Adaptive pooling is recognized by its number of units, the same on a larger image.
             if abs(n_on_canvas - n_units - (canvas_side - side) / stride) > 2:
                 break
             return ReceptiveField(

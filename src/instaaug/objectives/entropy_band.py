@@ -44,7 +44,7 @@ class EntropyBand(nn.Module):
 
     Example:
         >>> band = EntropyBand([(3.0, 3.5)], weight=0.1)
-        >>> band.update(torch.tensor([3.2]))  # inside, it rests
+        >>> band.update(torch.tensor([3.2]))  # inside, λ stays
         tensor([0.1000])
         >>> band.update(torch.tensor([2.0]))[0] > 1.0  # one nat below
         tensor(True)

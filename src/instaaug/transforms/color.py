@@ -20,7 +20,7 @@ __all__ = ["Brightness", "Canvas", "ColorTransform", "Contrast", "HSVJitter"]
 
 @dataclass(frozen=True)
 class Canvas:
-    """An image with a change of intensity that is still to be done.
+    """An image with a pending change of intensity.
 
     Gains and offsets multiply out, so that any number of them costs one multiplication and one
     clip.
@@ -31,20 +31,20 @@ class Canvas:
     offset: Rows | None = None
 
     def scale(self, gain: Rows, offset: Rows) -> "Canvas":
-        """Owe one more change: ``gain`` times the intensity plus ``offset``."""
+        """Add a pending change: ``gain`` times the intensity plus ``offset``."""
         if self.gain is None or self.offset is None:
             return replace(self, gain=gain, offset=offset)
         return replace(self, gain=self.gain * gain, offset=self.offset * gain + offset)
 
     def mean_luma(self) -> Rows:
-        """Mean brightness of each image, the owed change included."""
+        """Mean brightness of each image, including the pending change."""
         mean = luma(self.image).mean(dim=(2, 3))
         if self.gain is None or self.offset is None:
             return mean
         return mean * self.gain + self.offset
 
     def paint(self) -> Images:
-        """The image with the owed change done."""
+        """The image with the pending change applied."""
         if self.gain is None or self.offset is None:
             return self.image
         return affine_intensity(self.image, self.gain, self.offset)
@@ -57,7 +57,7 @@ class ColorTransform(Transform, ABC):
 
     @abstractmethod
     def recolor(self, canvas: Canvas, theta: Rows) -> Canvas:
-        """Do, or owe, the change of colors."""
+        """Change the colors now, or add a pending change of intensity."""
 
     @override
     def apply(self, x: Images, theta: Theta, *, padding_mode: PaddingMode = "zeros") -> Images:

@@ -43,7 +43,7 @@ class Transform(ABC):
     """Whether colors mean something: images must lie in [0, 1], not be normalized."""
 
     def __post_init__(self) -> None:
-        """Raise at the door: build the spaces, which check their limits."""
+        """Build the spaces, which check their limits, so that errors come at construction."""
         _ = self.spaces
 
     @property
