@@ -89,8 +89,10 @@ def test_a_seed_decides_every_pixel(method: str) -> None:
     def drawn(seed: int) -> Tensor:
         return aug(x, 2, generator=seeded(seed), targets=labels(4)).inputs
 
-    torch.manual_seed(1)  # the global randomness must not matter
+    torch.manual_seed(1)  # the global randomness must not matter, and stay as it is
+    before = torch.get_rng_state()
     first = drawn(0)
+    assert torch.equal(before, torch.get_rng_state())
     torch.manual_seed(2)
     assert torch.equal(first, drawn(0))
     assert torch.equal(first, drawn(1)) == (method in UNDRAWN)

@@ -91,7 +91,7 @@ def test_the_operations_are_the_published_fifteen() -> None:
     assert tuple(LEVELS) == tuple(PUBLISHED)
 
 
-@pytest.mark.parametrize("level", [0.0, 0.4, 0.5, 1.0])
+@pytest.mark.parametrize("level", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_levels_are_the_published_values_and_only_geometry_is_mirrored(
     name: str, level: float
@@ -292,7 +292,7 @@ def with_steps(policy: Any) -> FastAutoAugment:
     return aug
 
 
-@pytest.mark.parametrize("chunk_size", [1000, 25, 2])
+@pytest.mark.parametrize("chunk_size", [1000, 2])
 def test_the_reward_is_that_of_a_loop_over_images(chunk_size: int) -> None:
     names = ("translate_x", "shear_x", "rotate", "invert", "solarize")
     aug = with_steps([[(name, 0.7, 0.9), ("invert", 0.3, 0)] for name in names])
@@ -312,8 +312,8 @@ def test_the_reward_is_that_of_a_loop_over_images(chunk_size: int) -> None:
     assert reward == n_right / 23
 
 
-@pytest.mark.parametrize("n_passes", [1, 2, 5])
-@pytest.mark.parametrize("p", [0.1, 0.4])
+@pytest.mark.parametrize("n_passes", [1, 5])
+@pytest.mark.parametrize("p", [0.4])
 def test_one_right_answer_in_any_pass_suffices(p: float, n_passes: int) -> None:
     """Binomial, 5 standard deviations: 6e-7 each."""
     n = 2000

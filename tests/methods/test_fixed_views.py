@@ -88,7 +88,7 @@ def test_a_grid_gives_its_boxes_in_its_order() -> None:
 # --- drawing ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, 3, 5, 13])
+@pytest.mark.parametrize("n", [1, 5, 13])
 def test_the_top_views_are_the_first_and_then_the_first_again(n: int) -> None:
     views = FixedViews.five_crop()
     theta = views.draw(images(4), n, select="top")
@@ -103,7 +103,7 @@ def index_of(views: FixedViews, theta: Tensor) -> Tensor:
     return same.int().argmax(dim=-1)
 
 
-@pytest.mark.parametrize("n", [1, 4, 5, 7, 10, 12])
+@pytest.mark.parametrize("n", [1, 5, 12])
 def test_samples_take_every_view_as_often_to_within_one(n: int) -> None:
     views, x = FixedViews.five_crop(), images(16)
     index = index_of(views, views.draw(x, n, generator=seeded()))

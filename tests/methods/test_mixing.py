@@ -43,7 +43,7 @@ def soft_labels(batch: AugmentedBatch, num_classes: int) -> Tensor:
     return soft
 
 
-@pytest.mark.parametrize("alpha", [0.2, 1.0, 2.0, 50.0])
+@pytest.mark.parametrize("alpha", [0.2, 50.0])
 def test_shares_follow_the_beta_law(alpha: float) -> None:
     """Kolmogorov-Smirnov; a right sampler fails with ERROR_PROBABILITY."""
     share = draw_beta(alpha, (20_000,), like=torch.zeros(()), generator=seeded())
@@ -62,7 +62,7 @@ def test_small_shares_follow_the_beta_law_of_a_small_alpha() -> None:
     assert stats.kstest(low.numpy(), lambda s: 2 * law.cdf(s)).pvalue > ERROR_PROBABILITY
 
 
-@pytest.mark.parametrize("alpha", [0.2, 1.0, 2.0])
+@pytest.mark.parametrize("alpha", [0.2, 2.0])
 @pytest.mark.parametrize("per_input", [False, True])
 def test_the_shares_of_mixtures_have_mean_and_variance_of_the_law(
     alpha: float, *, per_input: bool
@@ -327,7 +327,7 @@ def law_of_boxes(width: int, height: int, alpha: float) -> dict[Box, float]:
     return law
 
 
-@pytest.mark.parametrize(("width", "height", "alpha"), [(4, 4, 1.0), (7, 5, 0.5), (5, 7, 2.0)])
+@pytest.mark.parametrize(("width", "height", "alpha"), [(4, 4, 1.0), (7, 5, 0.5)])
 def test_boxes_follow_their_law(width: int, height: int, alpha: float) -> None:
     """Pearson's test; a right sampler fails with ERROR_PROBABILITY."""
     law = law_of_boxes(width, height, alpha)
@@ -356,7 +356,7 @@ def test_the_mean_share_is_that_of_the_closed_form() -> None:
     assert abs(pasted.mean() - expected) < 5 * pasted.std() / n**0.5 + 2 / side
 
 
-@pytest.mark.parametrize("probability", [0.25, 0.5, 1.0])
+@pytest.mark.parametrize("probability", [0.25, 1.0])
 def test_batches_are_mixed_as_often_as_asked(probability: float) -> None:
     """Pearson's test; a right sampler fails with ERROR_PROBABILITY.
 

@@ -128,7 +128,7 @@ def test_a_seed_keeps_its_range_whatever_the_strength() -> None:
 # --- boxes --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sizes", [(0.25, 1.0), (0.5, 0.6), (0.4, 0.4), (1.0, 1.0)])
+@pytest.mark.parametrize("sizes", [(0.25, 1.0), (0.4, 0.4)])
 def test_boxes_have_the_sizes_and_lie_inside_of_the_image(sizes: tuple[float, float]) -> None:
     x, y, width, height = drawn(RandomAugmentation(CROPS, sizes=sizes)).T
     assert torch.equal(width, height)

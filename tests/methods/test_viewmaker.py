@@ -35,8 +35,8 @@ def gradients(loss: Tensor, module: nn.Module) -> list[Tensor]:
     return list(torch.autograd.grad(loss, list(module.parameters()), retain_graph=True))
 
 
-@pytest.mark.parametrize("size", [(8, 8), (9, 11), (16, 16), (13, 8)], ids=str)
-@pytest.mark.parametrize("eps", [0.01, 0.05, 0.5])
+@pytest.mark.parametrize("size", [(8, 8), (13, 10)], ids=str)
+@pytest.mark.parametrize("eps", [0.05, 0.5])
 def test_the_mean_distortion_is_eps_for_every_view(eps: float, size: tuple[int, int]) -> None:
     aug, x = made(eps=eps), images(4, 3, *size)
     theta = aug.draw(x, 1, generator=seeded())[0]
