@@ -290,7 +290,7 @@ def _targets_file(path: Path) -> Path:
 
 @contextmanager
 def _explain_errors(path: Path) -> Iterator[None]:
-    """Say what to do about a file that NumPy refuses."""
+    """Turn NumPy's errors on a file into advice."""
     try:
         yield
     except FileNotFoundError as error:

@@ -37,7 +37,7 @@ DAY = 24 * 60 * 60
 
 
 class CachedPixels(NamedTuple):
-    """The pixels of many files, and what became of each file.
+    """The pixels of many files, and which files were left out.
 
     Attributes:
         pixels: ``(N, size, size, channels)``, uint8, a read-only memory map.
@@ -55,7 +55,7 @@ class CachedPixels(NamedTuple):
 
 @dataclass(frozen=True)
 class Record:
-    """What stands beside the pixels on disk.
+    """The record beside the pixels on disk.
 
     Attributes:
         shape: Of the pixels.
@@ -303,7 +303,7 @@ def _remove_stale(folder: Path) -> None:
 
 @contextmanager
 def _explain_errors(folder: Path, decode: _Decoder) -> Iterator[None]:
-    """Turn what the file system says into what to do about it."""
+    """Turn errors of the file system into advice."""
     try:
         yield
     except OSError as error:

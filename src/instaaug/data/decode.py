@@ -1,4 +1,4 @@
-"""From one image file to one square of bytes; the only place that knows Pillow."""
+"""Decode one image file to a square of bytes; the only place that uses Pillow."""
 
 import io
 import threading
@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 
 class PictureHeader(NamedTuple):
-    """What a file says of its image before any pixel is decoded."""
+    """The size and kind of an image, from its file's header."""
 
     height: int
     width: int

@@ -155,7 +155,7 @@ def read_files(
     )
     parts = np.array([entry.part for entry in alive])
     data = {name: whole.subset(np.flatnonzero(parts == part)) for part, name in names.items()}
-    # What was left out is told once, with the training images.
+    # What was left out is listed once, with the training images.
     return {
         name: part if name in ("all", "train") else replace(part, skipped=())
         for name, part in data.items()

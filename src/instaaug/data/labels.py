@@ -1,4 +1,4 @@
-"""From labels as people write them to class numbers, in an order that people expect."""
+"""Class numbers and regression targets from labels of any kind."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence

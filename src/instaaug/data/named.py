@@ -34,7 +34,7 @@ CHUNK = 4096  # images that are scaled at once
 
 @dataclass(frozen=True)
 class Request:
-    """What a caller wants of a named set.
+    """How to load a named set.
 
     Arguments:
         name: The set's name.
@@ -68,7 +68,7 @@ class NamedSet:
         description: One sentence.
         read: Gives the parts of the set.
         find: Recognizes the set: gives the folder of its files, at or below a folder, or None.
-        needs_files: Whether it needs files that this library does not bring along.
+        needs_files: Whether it needs files that are not part of this library.
     """
 
     name: str
@@ -143,8 +143,8 @@ def find_files(
     Arguments:
         request: Its name and root count.
         find: Gives the folder with the files, at or below a folder, or None.
-        files: What is looked for, in words.
-        source: Where to get it, a sentence.
+        files: Describes the files, for the error message.
+        source: Says where to get them, for the error message.
         also: Further places, where packages put it.
 
     Raises:
@@ -209,7 +209,7 @@ def _resize_chunk(pixels: np.ndarray, size: int) -> np.ndarray:
 
 
 def hash_arrays(*parts: np.ndarray | str) -> str:
-    """SHA-256 of arrays and words."""
+    """SHA-256 of arrays and strings."""
     digest = sha256()
     for part in parts:
         if isinstance(part, str):

@@ -1,4 +1,4 @@
-"""Which images are for training, which for choosing, which for the final number."""
+"""Splits into training, validation and test images."""
 
 import hashlib
 from collections.abc import Iterable

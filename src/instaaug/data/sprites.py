@@ -134,7 +134,7 @@ class RotatedSprites(Dataset[tuple[Tensor, Tensor]]):
     anything in (-π/2 - a, π/2 - a) without changing its class, and by nothing else.
 
     Arguments:
-        n: Number of images; classes take turns.
+        n: Number of images; classes alternate.
         sprites: The two sprites, upright.
         max_angle: Largest turn to either side, in radians.
         generator: Source of randomness.

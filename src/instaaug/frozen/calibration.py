@@ -1,4 +1,4 @@
-"""Calibration: one temperature that makes the probabilities of a classifier honest."""
+"""Temperature scaling: one number that calibrates the probabilities of a classifier."""
 
 from jaxtyping import Float
 from torch import Tensor

@@ -42,7 +42,7 @@ Runner = Callable[[Tensor], Parameters]
 
 
 class ExportError(InstaAugError, RuntimeError):
-    """φ cannot be written in this format, or would not answer as it does here."""
+    """φ cannot be written in this format, or the file gives other outputs than φ."""
 
 
 class MissingOnnxError(InstaAugError, ImportError):
@@ -114,7 +114,7 @@ def export_phi(
 
 
 class _PhiParameters(nn.Module):
-    """Images to the parameters of every factor, by name, without a look at their values."""
+    """Images to the parameters of every factor, by name, without branching on their values."""
 
     def __init__(self, aug: InstaAug) -> None:
         super().__init__()
@@ -194,7 +194,7 @@ def _onnx_bytes(program: ExportedProgram, names: list[str], metadata: str) -> by
             )
     except RuntimeError as error:
         raise ExportError(
-            f"ONNX has no words for φ: {_first_line(error)} Write a .pt2 file instead."
+            f"φ cannot be converted to ONNX: {_first_line(error)} Write a .pt2 file instead."
         ) from error
     assert translated is not None  # noqa: S101  # it is with dynamo=True
     translated.model.metadata_props[METADATA] = metadata
@@ -230,7 +230,7 @@ def _largest_difference(
             difference = float(((outputs[name] - values).abs() / scale).max())
             if not difference <= tolerance:
                 raise ExportError(
-                    f"The file does not answer as φ does: {name!r} differs by {difference:.2g} "
+                    f"The file gives other outputs than φ: {name!r} differs by {difference:.2g} "
                     f"for {len(batch)} images, but `tolerance` is {tolerance:.2g}. It was not "
                     "kept. Try the other format, or a larger tolerance."
                 )
@@ -284,7 +284,7 @@ def _first_line(error: Exception | None) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep what the exporters say about themselves and about absent packages to themselves."""
+    """Silence the exporters' remarks on their own deprecations and on absent packages."""
     log = logging.getLogger("torch.onnx")
     level = log.level
     log.setLevel(logging.ERROR)

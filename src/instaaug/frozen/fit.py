@@ -67,9 +67,9 @@ def fit_tta(
 ) -> InstaAug:
     """Learn, for a fixed model, which views of an input to average; the model is not changed.
 
-    Crops, flips and other choices from a table: the model sees every choice of every image once;
-    from these outputs φ learns with the exact gradient, in seconds. Ranges (rotation, color): φ
-    learns from draws through the frozen model.
+    Crops, flips and other choices from a table: the model is run once on every choice of every
+    image; from these outputs φ learns with the exact gradient, in seconds. Ranges (rotation,
+    color): φ learns from draws through the frozen model.
 
     Arguments:
         model: Any module; parameters, buffers and mode are afterwards what they were.
@@ -87,7 +87,7 @@ def fit_tta(
         size: Side, or height and width, that the model takes. Larger images keep their detail in
             crops, up to twice the side.
         mean: Per-channel mean that images in [0, 1] are to be normalized with.
-        std: Per-channel standard deviation the images were normalized with.
+        std: Per-channel standard deviation that images in [0, 1] are to be normalized with.
         output: Picks the tensor out of what the model returns.
         loss: One loss per input from outputs and targets; cross-entropy by default.
         entropy: The band in nats for ``"single"``: one for all factors, or one each by name.
@@ -98,9 +98,9 @@ def fit_tta(
         learning_rate: Of Adam; it falls to zero.
         seed: Decides the start and the order of images.
         folder: Where to keep the table, so that an interrupted fit goes on, and the next fit with
-            other settings need not ask the model again.
+            other settings need not run the model again.
         table: Made before by :func:`~instaaug.frozen.tabulate`, for the images of ``data``; the
-            model is not asked at all.
+            model is then not run at all.
         on_progress: Called with the number of images tabulated and of all images.
         on_step: Called with the number of steps taken and the loss.
 

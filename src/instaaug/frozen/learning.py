@@ -81,7 +81,7 @@ class Learning:
 def learn_from_table(
     aug: InstaAug, table: ViewTable, pictures: Pictures, learning: Learning
 ) -> None:
-    """Learn from what the model said of every view; it is not asked again.
+    """Learn from the model's outputs for every view; the model is not run again.
 
     With the objective ``"views"`` the scores of views decide a selection that grows sharper with
     every step. In the end they are divided by its temperature, so that the odds of a view under
@@ -151,7 +151,7 @@ def learn_from_draws(
 
 
 class _Reader:
-    """φ's distribution for images of the table, from what the model saw if φ reads that."""
+    """φ's distribution for images of the table, from the model's features if φ reads them."""
 
     def __init__(
         self, aug: InstaAug, table: ViewTable, pictures: Pictures, generator: Generator

@@ -1,4 +1,4 @@
-"""Images with targets, in a fixed order, from whatever a user has."""
+"""Images with targets in a fixed order, from tensors, a data set or a loader."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
@@ -39,7 +39,7 @@ class Pictures:
         data: A pair of tensors ``(images, targets)``, a ``Dataset`` of pairs, or a ``DataLoader``,
             whose data set is read in order.
         mean: Per-channel mean to normalize with.
-        std: Per-channel standard deviation the images were normalized with.
+        std: Per-channel standard deviation to normalize with.
 
     Example:
         >>> some = Pictures((torch.zeros(5, 3, 8, 8, dtype=torch.uint8), torch.arange(5)))
@@ -127,7 +127,7 @@ def _in_order(loader: DataLoader[Any]) -> Any:
         if isinstance(sampler, SubsetRandomSampler):
             return Subset(loader.dataset, sorted(int(i) for i in sampler.indices))
         if isinstance(loader.dataset, IterableDataset):
-            return loader.dataset  # refused with its own words
+            return loader.dataset  # refused below, with its own message
     raise DataError(
         f"`data` must be a DataLoader that loads all of its data set: got one with a "
         f"{type(batches if type(batches) is not BatchSampler else sampler).__name__}. Give the "

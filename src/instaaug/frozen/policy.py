@@ -1,4 +1,4 @@
-"""A static policy: the views that φ likes best on average, for pipelines that cannot run φ."""
+"""A static policy: the views that φ prefers on average, for pipelines that cannot run φ."""
 
 import json
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""What a frozen model says of every view of every image: computed once, then φ learns from it."""
+"""The outputs of a frozen model for every view of every image, from which φ learns."""
 
 import hashlib
 import json
@@ -72,7 +72,7 @@ class ViewTable:
     Arguments:
         outputs: ``(N, K, ...)``, in memory or mapped from a file.
         targets: What is right for each image.
-        seen: What the model saw in each image as it is, for φ to read; ``(N, E, h, w)``.
+        seen: The model's features of each original image, for φ to read; ``(N, E, h, w)``.
     """
 
     outputs: np.ndarray
@@ -93,7 +93,7 @@ class ViewTable:
         return torch.from_numpy(self.outputs[index.numpy()]).float()
 
     def seen_of(self, index: Tensor) -> Float[Tensor, "batch e h w"]:
-        """What the model saw in some of the images."""
+        """The model's features of some of the images."""
         assert self.seen is not None  # noqa: S101  # asked only where φ reads it
         return torch.from_numpy(self.seen[index.numpy()]).float()
 
@@ -103,7 +103,7 @@ class FrozenViews:
     """A frozen model and the views that it is to see of each image.
 
     Arguments:
-        model: The model; in evaluation mode whenever it is asked.
+        model: The model; it is run in evaluation mode.
         transform: Makes the views.
         rows: θ of the views, one row each; the first leaves the image as it is.
         features: Where φ reads the model's own features, they come from the first view's pass.
@@ -120,7 +120,7 @@ class FrozenViews:
 
     @torch.no_grad()
     def outputs(self, x: Images) -> tuple[Float[Tensor, "batch k *rest"], Maps | None]:
-        """Outputs for all views of a batch, and what the model saw in the images as they are."""
+        """Outputs for all views of a batch, and the features of the original images."""
         x = x.to(device_of(self.model))
         seen, returned, outputs = None, None, []
         with evaluation_mode(self.model):
@@ -155,8 +155,8 @@ class FrozenViews:
 class TableStore:
     """Named arrays of N rows each, filled from the first row on, in memory or in a folder.
 
-    A folder also notes how many rows are done and what they were made from. Opened again for the
-    same, it goes on there; for anything else, or if a file is damaged, it starts anew.
+    A folder also records how many rows are done and what they were made from. If it is opened
+    again for the same rows, it resumes; otherwise, or if a file is damaged, it starts over.
 
     Arguments:
         folder: Where the arrays are kept; None for memory.
@@ -192,7 +192,7 @@ class TableStore:
         self._write()
 
     def forget(self) -> None:
-        """Start anew."""
+        """Drop all rows and start over."""
         self.arrays, self.n_done = {}, 0
 
     def _write(self) -> None:
@@ -225,7 +225,7 @@ class TableStore:
         paths = {name: self.folder / f"{name}.npy" for name in rows}
         with ExitStack() as cleaning:
             for path in paths.values():
-                path.unlink(missing_ok=True)  # whoever still reads it keeps what was there
+                path.unlink(missing_ok=True)  # a process that has it open keeps the old content
                 cleaning.callback(path.unlink, missing_ok=True)
             made = {k: _new_file(paths[k], rows[k].dtype, shapes[k]) for k in rows}
             cleaning.pop_all()
@@ -255,12 +255,11 @@ def tabulate(
     loss: Loss | None = None,
     on_progress: OnProgress | None = None,
 ) -> ViewTable:
-    """The table of all views of all images; with a folder, it is written as it goes.
+    """The table of all views of all images; with a folder, each batch is saved.
 
-    An interrupted table goes on where it stopped, and a finished one is used again, if the model,
-    the views and the images are the same, and the first image still gives what is written there;
-    otherwise it is made anew. Half precision holds it; full precision where there are few numbers,
-    or large ones.
+    An interrupted table is resumed, and a finished one reused, if the model, the views and the
+    images are the same and the first image still gives its first row; otherwise it is computed
+    again. It is kept in half precision, or in full precision if it has few or large numbers.
 
     Arguments:
         views: The model and its views.
@@ -302,8 +301,8 @@ def check_table(
     channels = None if table.seen is None else table.seen.shape[1]
     if views.features is not None and channels != len(views.features.mean):
         raise ShapeError(
-            f"`table` must hold what the model saw, {len(views.features.mean)} channels, for φ to "
-            f"read it: got {channels or 'none'}. Give FrozenViews its features, or let φ read "
+            f"`table` must hold the model's features, {len(views.features.mean)} channels, for φ "
+            f"to read: got {channels or 'none'}. Give FrozenViews its features, or let φ read "
             'pixels: features="pyramid".'
         )
     if loss is not None:
@@ -391,7 +390,7 @@ def _read_notes(path: Path) -> dict[str, Any]:
 
 
 def _new_file(path: Path, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-    """A map of a new file, with its room on the disk claimed: later, want of it would kill us."""
+    """Map a new file whose disk space is reserved: running out later would be fatal."""
     try:
         array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
         _reserve(path, array.offset + array.nbytes)
@@ -450,8 +449,8 @@ def condense(table: ViewTable, *, n_candidates: int = N_CANDIDATES) -> ViewTable
     The true class comes first, so that every target is 0. All other classes become one, with the
     score :math:`\log \sum_c e^{z_c}` of each view, which is then averaged over views like that of
     any class. By convexity the cross-entropy of the result lies between that of the mean output
-    and the mean of those of single views: a view that sees something else altogether is held
-    against it, though its vote would be outvoted. φ chooses better views so, and learns many
+    and the mean of those of single views: a view that sees something else entirely is penalized
+    even where the others would outvote it. This way φ chooses better views, and learns many
     times faster.
 
     Arguments:

@@ -1,4 +1,4 @@
-"""How fast it is: what is timed, how, against what, and what it may cost."""
+"""Speed: what `instaaug bench` times, against what, and the budgets."""
 
 from instaaug.speed.questions import QUESTIONS, Question
 from instaaug.speed.timing import ROUNDS, Tables, Timing, as_record, compare, problems

@@ -307,7 +307,7 @@ class Question:
     """Something to time.
 
     Arguments:
-        asked: In words.
+        asked: The question.
         answer: Times it, in so many rounds.
         others: What others need for the same, as far as is known.
     """

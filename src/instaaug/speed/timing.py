@@ -153,7 +153,7 @@ def environment() -> dict[str, str | int]:
 
 
 def problems(record: Mapping[str, Any]) -> list[str]:
-    """What is wrong with a result file, in words; empty if it keeps to the schema."""
+    """What is wrong with a result file; empty if it follows the schema."""
     needed = ("question", "settings", "environment", "tables", "findings")
     found = [f"lacks {key!r}" for key in needed if key not in record]
     about = record.get("environment", {})

@@ -1,4 +1,4 @@
-"""Callbacks that look at an epoch when the task itself is through with it."""
+"""Callbacks: checkpoints, a progress bar, a table of metrics, pictures of samples."""
 
 import csv
 import io
@@ -84,8 +84,8 @@ class WholeCheckpointIO(TorchCheckpointIO):
         except (OSError, RuntimeError, ValueError, EOFError, UnpicklingError) as error:
             words = " ".join(str(error).split())[:200] or type(error).__name__
             raise WeightsFileError(
-                f"The checkpoint {str(path)!r} cannot be read ({words}). Delete it, and the run "
-                "begins again."
+                f"The checkpoint {str(path)!r} cannot be read ({words}). Delete it to "
+                "start the run over."
             ) from error
 
 
@@ -155,15 +155,15 @@ class Checkpoints(AfterTask):
 
     @override
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._give_signals_back()
+        self._restore_signals()
 
     @override
     def on_exception(
         self, trainer: Trainer, pl_module: LightningModule, exception: BaseException
     ) -> None:
-        self._give_signals_back()
+        self._restore_signals()
 
-    def _give_signals_back(self) -> None:
+    def _restore_signals(self) -> None:
         # Lightning has handlers of its own: they come first and go last
         for number, handler in self._former.items():
             signal.signal(number, handler)

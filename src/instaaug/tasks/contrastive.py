@@ -31,7 +31,7 @@ class ContrastiveTask(AugmentedTask):
     """Trains any encoder to know two views of an image from those of all others (SimCLR).
 
     Both views are independent draws of the augmenter, distorted by fixed transforms. φ minimizes
-    the same loss while its entropy stays in its band. Targets in the batches are not looked at.
+    the same loss while its entropy stays in its band. Targets in the batches are ignored.
     Several processes compare the views of all of them.
 
     Arguments:
@@ -208,8 +208,8 @@ def gather_views(z: Float[Tensor, "2 batch d"]) -> tuple[Float[Tensor, "2 joined
     """Views of the inputs of all processes, in their order, and which of the inputs are our own.
 
     Processes may have different numbers of inputs. The gradient that reaches a projection is the
-    sum of those from the losses of all processes; whoever averages gradients of parameters over
-    processes thus has the gradient of the mean of their losses.
+    sum of those from the losses of all processes; averaging parameter gradients over processes
+    thus gives the gradient of the mean of their losses.
     """
     if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
         return z, slice(0, z.shape[1])
@@ -223,7 +223,7 @@ def gather_views(z: Float[Tensor, "2 batch d"]) -> tuple[Float[Tensor, "2 joined
 
 
 class _GatherViews(Function):
-    """Everyone puts its part into a batch of zeros, and all are added up."""
+    """Every process writes its part into a batch of zeros; all batches are summed."""
 
     @staticmethod
     @override

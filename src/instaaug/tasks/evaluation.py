@@ -29,7 +29,7 @@ def make_predictor(
         merge: What is averaged.
         select: How samples are chosen.
         seed: Decides the draws.
-        model: What predicts, if not what the task says; an encoder gives features.
+        model: What predicts, in place of the task's own predictor; an encoder gives features.
     """
     task.eval()
     model = model or task.predictor
@@ -60,7 +60,7 @@ def evaluate(predict: Predictor, batches: Batches, tally: Tally) -> dict[str, fl
 
 @torch.no_grad()
 def summarize_augmenter(task: AugmentedTask, batches: Batches) -> dict[str, dict[str, Any]]:
-    """What an InstaAug learned, per factor: mean entropy and its band, λ, heed of the input.
+    """What an InstaAug learned, per factor: mean entropy and its band, λ, mutual information.
 
     For a finite factor, the mutual information between input and choice, in nats, is the entropy
     of the average distribution less the average entropy: 0 if all inputs get the same.

@@ -1,4 +1,4 @@
-"""Batches of images in an order that a seed decides, and that can be taken up anywhere."""
+"""Batches of images in an order that a seed decides, and that can be resumed anywhere."""
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -58,7 +58,7 @@ class BatchLoader:
         return whole + (rest >= needed)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        if self.position and not self._goes_on:  # someone looked at a few batches and left
+        if self.position and not self._goes_on:  # an earlier iteration was abandoned
             self.epoch, self.position = self.epoch + 1, 0
         self._goes_on = False
         order, n_batches = self._order(), len(self)

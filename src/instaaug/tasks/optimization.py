@@ -87,11 +87,11 @@ class Optimization:
         return self.learning_rate * self.factor ** (n_dropped * (self.schedule == "steps"))
 
     def check_unknown_length(self) -> None:
-        """Raise if the schedule must know how many steps there will be, which nobody does."""
+        """Raise if the schedule needs the number of steps, which is not known."""
         if self.schedule in ("one_cycle", "cosine", "steps"):
             raise ArgumentError(
-                "`schedule` must be constant or plateau where nobody knows how many batches "
-                f"there will be: got {self.schedule!r}. Or give the loader a length."
+                "`schedule` must be constant or plateau where the number of batches is not "
+                f"known: got {self.schedule!r}. Or give the loader a length."
             )
 
     def make_optimizer(self, parameters: Iterable[nn.Parameter]) -> Optimizer:
@@ -125,7 +125,7 @@ class Optimization:
 
 
 def optimizer_steps(trainer: Trainer, first_epoch: int, *, accumulate: int) -> int | None:
-    """How many steps an optimizer takes from an epoch on; None if nobody knows.
+    """How many steps an optimizer takes from an epoch on; None if that is not known.
 
     Arguments:
         trainer: Knows the batches.

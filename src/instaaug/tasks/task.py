@@ -1,4 +1,4 @@
-"""What all tasks share: one step trains the model and the augmenter together."""
+"""The base of all tasks: one step trains the model and the augmenter together."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,11 +47,11 @@ class AugmentedTask(LightningModule, ABC):
 
     Batches are pairs (images, targets); 8-bit images are scaled to [0, 1], then all are
     normalized with ``mean`` and ``std``. Draws depend on the seed, the process and the number of
-    the step alone, so that a run can be taken up anywhere.
+    the step alone, so that a run can be resumed anywhere.
 
     Arguments:
-        model: What is trained; sees augmented, normalized images.
-        augmenter: What augments; its parameters, if any, are trained along.
+        model: The model; it sees augmented, normalized images.
+        augmenter: The augmenter; its parameters, if any, are trained too.
         optimization: Of the model.
         phi_optimization: Of the augmenter.
         mean: Per-channel mean to subtract.
@@ -60,7 +60,7 @@ class AugmentedTask(LightningModule, ABC):
         phi_rest_epochs: Epochs after those in which φ augments but does not learn yet; the
             schedule of its learning rate begins when it does.
         n_samples: Augmented samples of each image in a step.
-        flip: Whether images are mirrored at random before all else.
+        flip: Whether images are flipped horizontally at random first.
         gradient_clip_val: Largest norm of the model's gradient; 0 for any.
         accumulate_grad_batches: Batches whose gradients are added up for a step; an epoch ends
             with a step, if need be of fewer.
@@ -138,7 +138,7 @@ class AugmentedTask(LightningModule, ABC):
 
     @property
     def predictor(self) -> nn.Module:
-        """What says something of an input, once training is over."""
+        """The module that predicts once training is over."""
         return self.model
 
     @override
