@@ -97,7 +97,6 @@ def test_regression_can_be_fitted(wrap: Any) -> None:
         ([CROP, T.Flip()], "none"),
         ([CROP, T.Rotation(0.3)], "model"),
         ([CROP, T.Rotation(0.3)], "pyramid"),
-        ([CROP, T.Rotation(0.3)], "none"),
         (T.Crop(((0.5, 2),)), "model"),
         (T.Crop(((1.0, 1), (0.5, 2)), jitter=True), "model"),
         ([T.HSVJitter(), CROP], "model"),
@@ -220,7 +219,6 @@ def pixels() -> Tensor:
 
 SOURCES: dict[str, Any] = {
     "pair": (pixels(), Y),
-    "data set": TensorDataset(pixels(), Y),
     "shuffled loader": DataLoader(TensorDataset(pixels(), Y), batch_size=7, shuffle=True),
     "labeled images": LabeledImages(pixels().permute(0, 2, 3, 1).numpy(), Y, tuple("abcde")),
 }

@@ -26,7 +26,7 @@ def augmenter(*transforms: T.Transform, **settings: Any) -> InstaAug:
     torch.manual_seed(0)
     aug = InstaAug(list(transforms), network=OwnNetwork(), **settings)
     for p in aug.phi.heads.parameters():  # heads start nearly blind; let the input decide
-        p.data += 0.5 * torch.randn_like(p)
+        p.data += torch.randn_like(p)
     return aug.requires_grad_(requires_grad=False)
 
 
@@ -220,7 +220,7 @@ def written(path: Path, **changes: Any) -> Path:
     [
         ({"format": "instaaug-policy/9"}, "This version reads 'instaaug-policy/1'"),
         ({"theta": []}, "It lists 0 views"),
-        ({"theta": [[0.0]] * 10_001}, "It lists 10,001 views; 1 to 10,000 are read"),
+        pytest.param({"theta": [[0.0]] * 10_001}, "It lists 10,001 views", id="too many views"),
         ({"theta": 7}, "is no policy"),
         ({"theta": [[1.0, 1.0]] * 3}, r"finite rows of 4 columns, box_x.*got \(1.0, 1.0\)"),
         ({"theta": [[0.0, 0.0, 2.0, float("nan")]] * 3}, "finite rows"),

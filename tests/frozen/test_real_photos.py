@@ -30,7 +30,7 @@ def test_views_that_were_learned_help_a_real_model(tmp_path: Path) -> None:
     pixels, labels = labeled_photos(SIDE)
     model = efficientnet_lite0()
     before = Snapshot(model)
-    aug = fit_tta(model, (pixels, labels), BOXES, size=SIZE, n_samples=(2, 4), steps=60)
+    aug = fit_tta(model, (pixels, labels), BOXES, size=SIZE, n_samples=(2, 4), steps=20)
     assert repr(aug.phi.network) == "FrozenFeatures(class evidence at 'network._swish', 3×3)"
 
     x = pixels.float() / 255

@@ -303,7 +303,6 @@ def test_other_targets_are_taken_from_the_data(tmp_path: Path) -> None:
     ("name", "forged"),
     [
         ("outputs", np.zeros((N, K, 9), np.float32)),
-        ("outputs", np.full((N, K, 5), np.nan, np.float32)),
         ("outputs", np.zeros((N, K, 5), np.float32)),
         ("seen", np.zeros((N, 12, 8, 8), np.int64)),
         ("checksums", np.zeros((N, 2), np.float32)),
@@ -354,10 +353,10 @@ def test_a_table_of_something_else_is_refused() -> None:
         check_table(whole.subset(torch.arange(2)), views, pictures)
     with pytest.raises(ShapeError, match=r"\(20, 2\): got \(20, 3\)"):
         check_table(whole, replace(views, rows=ROWS[:2]), pictures)
-    with pytest.raises(ShapeError, match=r"what the model saw, 12 channels.*got none"):
+    with pytest.raises(ShapeError, match=r"the model.s features, 12 channels.*got none"):
         check_table(replace(whole, seen=None), views, pictures)
     other = FrozenFeatures(built("flattened"), size=32)
-    with pytest.raises(ShapeError, match=r"what the model saw, 10 channels.*got 12"):
+    with pytest.raises(ShapeError, match=r"the model.s features, 10 channels.*got 12"):
         check_table(whole, replace(views, features=other), pictures)
 
 

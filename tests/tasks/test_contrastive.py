@@ -1,10 +1,12 @@
 """Contrastive learning: what is compared, what learns, and what needs labels."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -23,6 +25,9 @@ from instaaug.methods import (
 )
 from instaaug.scores import ContrastTally
 from instaaug.tasks import BatchLoader, ContrastiveTask, Optimization
+from instaaug.tasks.contrastive import gather_views
+from tests.support.contrast_worker import compare_own, compared, inputs, weight
+from tests.support.forked import exit_codes
 from tests.support.tiny_training import (
     SIDE,
     EachStep,
@@ -234,3 +239,33 @@ def test_a_loss_that_is_no_number_stops_training() -> None:
     task = contrastive(NoAugmentation(), optimization=Optimization("sgd", 1e30))
     with pytest.raises(NonFiniteError):
         fit(task, loader(), epochs=3)
+
+
+def in_processes(folder: Path, counts: list[int]) -> list[dict[str, Tensor]]:
+    files = [folder / f"{rank}.safetensors" for rank in range(len(counts))]
+    calls = [(rank, counts, folder / "meeting_point", file) for rank, file in enumerate(files)]
+    assert exit_codes(compare_own, *calls) == [0] * len(counts)
+    return [load_file(file) for file in files]
+
+
+@pytest.mark.parametrize("counts", [[4, 4], [3, 2]])
+def test_two_processes_have_the_losses_of_one_with_the_joined_batch(
+    tmp_path: Path, counts: list[int]
+) -> None:
+    parts = in_processes(tmp_path, counts)
+    projection = weight()
+    found, _ = compared(inputs(sum(counts)), projection)
+    for name, whole in (("losses", found.losses), ("credited", found.credits())):
+        torch.testing.assert_close(torch.cat([part[name] for part in parts], dim=1), whole)
+    # the mean over processes of the gradients of their means
+    means = [losses.mean() for losses in found.losses.split(counts, dim=1)]
+    (expected,) = torch.autograd.grad(torch.stack(means).mean(), projection)
+    for part in parts:
+        torch.testing.assert_close(part["gradient"], expected)
+
+
+def test_a_single_process_has_its_own_views_alone() -> None:
+    z = inputs(3)
+    joined, own = gather_views(z)
+    assert joined is z
+    assert own == slice(0, 3)
