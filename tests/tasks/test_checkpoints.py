@@ -27,19 +27,19 @@ DATA = labeled_halves(32)
 
 # 60 images: 48 to train on, in steps of 8, after 12 for test and 4 for validation are held out.
 RECIPES: dict[str, dict[str, Any]] = {
-    "instaaug": {"transforms": "crop,rotation", "model": "small_cnn"},
+    "instaaug": {"transforms": ["crop", "rotation"], "model": "small_cnn"},
     "dropout": {
         "method": "random",
-        "transforms": "rotation",
+        "transforms": ["rotation"],
         "model": "tests.support.tiny_training:dropout_classifier",
-        "flip": True,
+        "data.flip": True,
     },
     "accumulate": {
-        "transforms": "rotation",
+        "transforms": ["rotation"],
         "model": "small_cnn",
-        "accumulate_grad_batches": 2,
+        "trainer.accumulate_grad_batches": 2,
         "pretrain_epochs": 1,
-        "phi_schedule": "cosine",
+        "phi.schedule": "cosine",
     },
 }
 EVERY_RECIPE = pytest.mark.parametrize("recipe", RECIPES)
@@ -65,12 +65,12 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def settings_of(archive: Path) -> dict[str, dict[str, Any]]:
     shared = {
-        "data": str(archive),
-        "epochs": 3,
-        "batch_size": 7,
-        "test_samples": 2,
-        "accelerator": "cpu",
-        "threads": 1,
+        "data.source": str(archive),
+        "trainer.max_epochs": 3,
+        "data.batch_size": 7,
+        "views.n_views": 2,
+        "trainer.accelerator": "cpu",
+        "trainer.threads": 1,
     }
     return {name: {**shared, **recipe} for name, recipe in RECIPES.items()}
 
@@ -123,7 +123,7 @@ def test_a_killed_run_is_resumed_as_if_nothing_had_happened(
     tmp_path: Path,
 ) -> None:
     hook, n_steps, minutes = KILLS[kill]
-    settings = {**settings_of["instaaug"], "checkpoint_minutes": minutes}
+    settings = {**settings_of["instaaug"], "trainer.checkpoint_minutes": minutes}
     killed = exit_codes(train_and_die, (settings, str(tmp_path / "run"), hook, n_steps))
     assert killed == [-signal.SIGKILL]
     assert not (tmp_path / "run" / "results.json").exists()
@@ -164,7 +164,7 @@ def test_an_interrupted_run_is_resumed_as_if_nothing_had_happened(
             TrainSettings.from_mapping({**settings_of[recipe]}), tmp_path / "run", callbacks=[stop]
         )
     progress = torch.load(tmp_path / "run" / "last.ckpt", weights_only=True)["progress"]
-    accumulate = RECIPES[recipe].get("accumulate_grad_batches", 1)
+    accumulate = RECIPES[recipe].get("trainer.accumulate_grad_batches", 1)
     assert progress["n_steps"] == -(-n_steps // accumulate) * accumulate
     resume(tmp_path / "run")
     assert products(tmp_path / "run") == uninterrupted[recipe]
