@@ -62,7 +62,7 @@ class SettingScale:
         """0 for the smallest value, 1 for the largest; by rank, for jitters often double."""
         return self.values.index(value) / max(1, len(self.values) - 1)
 
-    def shown(self) -> list[float]:
+    def key_values(self) -> list[float]:
         """The values that the key lists: all, or as many from end to end."""
         n = len(self.values)
         if n <= MOST_SHOWN:
@@ -131,7 +131,7 @@ def draw_key(
     handles: list[Any] = []
     for i, scale in enumerate(scales):
         handles.append(Line2D([], [], ls="", label=scale.name))
-        for value in scale.shown():
+        for value in scale.key_values():
             look = _example(i, scale.share(value))
             handles.append(
                 Line2D(

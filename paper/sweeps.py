@@ -302,7 +302,7 @@ def draw_weight_sweep(
     Arguments:
         points: One per λ, in any order.
         tuned: Accuracies in percent with the λ that tunes itself, one per seed.
-        none: Accuracies without augmentation, likewise.
+        none: Accuracies in percent without augmentation, one per seed.
 
     Raises:
         ArgumentError: If there is nothing to draw, or a λ comes twice.

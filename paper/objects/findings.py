@@ -124,7 +124,7 @@ def find_objects(
         probs: Probability of each box, a row per image.
         boxes: Center x, center y, width and height, in the frame in which the whole image is
             (0, 0, 2, 2).
-        objects: Where the object of each image is, likewise.
+        objects: The box around the object of each image, in the same frame.
 
     Example:
         >>> halves = torch.tensor([[-0.5, 0.0, 1.0, 2.0], [0.5, 0.0, 1.0, 2.0]])
@@ -142,11 +142,11 @@ def find_objects(
         object_side=box_sides(objects),
         crop_side=probs @ box_sides(boxes),
         expected={
-            "learned": pairs.expected(probs),
-            "average": pairs.expected(average_places(probs, members)),
-            "grid": pairs.expected(uniform_places(probs, members)),
-            "anywhere": overlaps_anywhere(objects, sizes).expected(size_probs(probs, members)),
-            "best": pairs.expected(best_places(probs, members, pairs.iou)),
+            "learned": pairs.mean_over(probs),
+            "average": pairs.mean_over(average_places(probs, members)),
+            "grid": pairs.mean_over(uniform_places(probs, members)),
+            "anywhere": overlaps_anywhere(objects, sizes).mean_over(size_probs(probs, members)),
+            "best": pairs.mean_over(best_places(probs, members, pairs.iou)),
         },
     )
 

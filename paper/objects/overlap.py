@@ -49,7 +49,7 @@ class Overlaps:
     covered: Float[Tensor, "*shape"]
     on_object: Float[Tensor, "*shape"]
 
-    def expected(self, probs: Float[Tensor, "n k"]) -> "Overlaps":
+    def mean_over(self, probs: Float[Tensor, "n k"]) -> "Overlaps":
         """The mean over crops that have these probabilities, for each object."""
         return Overlaps(*((probs * values).sum(dim=1) for _, values in self.items()))
 
@@ -66,7 +66,7 @@ def overlaps(objects: Boxes, crops: Boxes) -> Overlaps:
     Arguments:
         objects: Center x, center y, width and height, in the frame in which the whole image is
             (0, 0, 2, 2).
-        crops: Likewise.
+        crops: Boxes in the same frame.
 
     Example:
         >>> whole, left = [0.0, 0.0, 2.0, 2.0], [-0.5, 0.0, 1.0, 2.0]

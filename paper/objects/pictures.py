@@ -238,7 +238,7 @@ def draw_object_crops(
         probs: Probability of each box, a row per photo.
         boxes: Center x, center y, width and height, in the frame in which the whole image is
             (0, 0, 2, 2).
-        objects: Where the object of each photo is, likewise.
+        objects: The box around the object of each photo, in the same frame.
         average: Mean probability of each box over all images.
         titles: A line per photo.
 

@@ -86,7 +86,7 @@ def search_objects(
         )
     rows = list(known)
     rows = [rows[i] for i in evenly_spaced_indices(len(rows), n_images or len(rows))]
-    images, objects = every.subset(rows), _normalized([known[row] for row in rows])
+    images, objects = every.subset(rows), _normalize_boxes([known[row] for row in rows])
     probs, table = crop_probabilities(subject, images)
     findings = find_objects(probs, table, objects)
     n_without = len(every) - len(known)
@@ -153,7 +153,7 @@ def _crop_augmenter(subject: LoadedRun) -> InstaAug:
     return aug
 
 
-def _normalized(boxes: list[Fractions]) -> Float[Tensor, "n 4"]:
+def _normalize_boxes(boxes: list[Fractions]) -> Float[Tensor, "n 4"]:
     """Center x, center y, width and height in the frame in which the image is (0, 0, 2, 2)."""
     left, top, right, bottom = torch.tensor(boxes, dtype=torch.float64).unbind(dim=1)
     columns = [left + right - 1, top + bottom - 1, 2 * (right - left), 2 * (bottom - top)]

@@ -6,6 +6,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from instaaug.errors import ArgumentError, UnknownNameError
@@ -110,7 +111,7 @@ def test_the_key_lists_every_setting_and_line() -> None:
 
 
 def test_a_key_of_many_values_shows_some_from_end_to_end() -> None:
-    shown = SettingScale("hue", tuple(float(i) for i in range(100))).shown()
+    shown = SettingScale("hue", tuple(float(i) for i in range(100))).key_values()
     assert (shown[0], shown[-1], len(shown)) == (0.0, 99.0, MOST_SHOWN)
 
 
@@ -199,7 +200,7 @@ def test_runs_with_scores_on_other_images_are_drawn(tmp_path: Path, strengths: A
         for i, strength in enumerate(strengths)
     ]
     (axes,) = draw_runs([*records, run(tmp_path / "no score", 0.6, None)]).axes
-    points = [tuple(xy) for c in dots_of(axes) for xy in c.get_offsets().tolist()]
+    points = [tuple(xy) for c in dots_of(axes) for xy in np.asarray(c.get_offsets()).tolist()]
     assert points == [(60.0, pytest.approx(20.0)), (60.0, pytest.approx(40.0))]
     assert [line.get_xydata().tolist() for line in axes.lines if line.get_linewidth() > 2] == [
         [[60.0, pytest.approx(20.0)], [60.0, pytest.approx(40.0)]]
@@ -209,6 +210,6 @@ def test_runs_with_scores_on_other_images_are_drawn(tmp_path: Path, strengths: A
 def test_runs_on_simulated_lights_are_validated_under_those_of_training(tmp_path: Path) -> None:
     lit = run(tmp_path / "a", 0.4, None, method="instaaug", data="paper.lights:relit")
     axes = draw_runs([replace(lit, history=[{"validation/top1": 0.8}])]).axes[0]
-    assert dots_of(axes)[0].get_offsets().tolist() == [[80.0, 40.0]]
+    assert np.asarray(dots_of(axes)[0].get_offsets()).tolist() == [[80.0, 40.0]]
     with pytest.raises(ArgumentError, match="`points` must hold at least one model"):
         draw_runs([lit])

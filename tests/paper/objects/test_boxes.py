@@ -22,7 +22,7 @@ from instaaug.runs.loaded import Subject
 from instaaug.transforms import Crop, Rotation
 from paper.objects.boxes import in_the_square, object_boxes, read_boxes
 from paper.objects.findings import find_objects
-from paper.objects.search import _normalized, crop_probabilities
+from paper.objects.search import _normalize_boxes, crop_probabilities
 from tests.support.picture_files import save_rotated
 
 HEADER = "path,left,top,right,bottom\n"
@@ -237,7 +237,7 @@ def test_an_augmenter_that_sees_the_object_gets_credit() -> None:
     images, boxes = bright_squares(70)
     aug = Seeing(Crop(levels=LEVELS, max_outside=0.0))
     probs, grid = crop_probabilities(subject(aug), images)
-    found = find_objects(probs, grid, _normalized(boxes))
+    found = find_objects(probs, grid, _normalize_boxes(boxes))
     assert found.mean("iou", "learned") > 0.6
     gain = found.gain("iou", "average")
     assert gain.interval[0] > 0.1
@@ -251,7 +251,7 @@ def test_one_that_does_not_look_gets_none(conditioning: Any) -> None:
     aug = InstaAug(Crop(levels=LEVELS), conditioning=conditioning, num_classes=1)
     probs, grid = crop_probabilities(subject(aug), images)
     assert probs.shape == (9, 1 + 9 + 25)
-    gain = find_objects(probs, grid, _normalized(boxes)).gain("iou", "average")
+    gain = find_objects(probs, grid, _normalize_boxes(boxes)).gain("iou", "average")
     assert (gain.mean, gain.p_value) == (0.0, 1.0)
 
 

@@ -97,8 +97,8 @@ class NamedLine:
 
     Arguments:
         name: What it is called.
-        x: Coordinates of its points, from left to right.
-        y: Their heights.
+        x: Horizontal coordinates of its points, from left to right.
+        y: Vertical coordinates of its points.
         color: Of the line and its name.
     """
 
@@ -199,7 +199,7 @@ def _write_at_edge(canvas: "Figure", axes: "Axes", texts: Sequence["Annotation"]
     ends = [axes.transData.transform(text.xy) for text in texts]
     frame = axes.get_window_extent()
     heights = spread_apart([float(y) for _, y in ends], LEADING * points)
-    heights = _held_within(heights, LEADING * points, frame.y0, frame.y1)
+    heights = _push_within(heights, LEADING * points, frame.y0, frame.y1)
     back = axes.transData.inverted()
     for text, (x, y), height in zip(texts, ends, heights, strict=True):
         text.set_y(float(back.transform((x, height))[1]))
@@ -207,7 +207,7 @@ def _write_at_edge(canvas: "Figure", axes: "Axes", texts: Sequence["Annotation"]
             _draw_leader(axes, text, (x, y), height)
 
 
-def _held_within(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+def _push_within(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
     """Push what is too high down, then what is too low up, and keep the gaps."""
     held = list(places)
     order = sorted(range(len(held)), key=lambda i: held[i])
@@ -235,16 +235,16 @@ def _write_beside_point(
     frame = axes.get_window_extent()
 
     def cost(spot: tuple[float, Side]) -> float:
-        box = _moved(text, *spot)
+        box = _move_name(text, *spot)
         hidden = _n_inside(traces, box) + 3 * DETOUR * _n_inside(markers, box.padded(MARKER))
         touched = sum(box.overlaps(other) for other in boxes)
         outside = not (frame.contains(box.x0, box.y0) and frame.contains(box.x1, box.y1))
         return hidden + DETOUR * spot[0] + 100 * touched + 1000 * outside
 
-    return _moved(text, *min(product(DISTANCES, SIDES), key=cost))
+    return _move_name(text, *min(product(DISTANCES, SIDES), key=cost))
 
 
-def _moved(text: "Annotation", distance: float, side: Side) -> "Bbox":
+def _move_name(text: "Annotation", distance: float, side: Side) -> "Bbox":
     """Where a name is after it has moved to one side of its point."""
     right, up, ha, va = side
     step = NAME_ROOM * distance * (0.7 if right and up else 1.0)

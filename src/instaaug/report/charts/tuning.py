@@ -198,10 +198,12 @@ def _look(trial: TunedTrial, best: TunedTrial) -> _Look:
 def _name_bands(
     canvas: "Figure", axes: "Axes", trials: Sequence[TunedTrial], factor: str, best: TunedTrial
 ) -> None:
-    named = [_named(axes, best, factor, "best" if best.number else f"{DEFAULT}, and best", BLUE)]
+    named = [
+        _name_band(axes, best, factor, "best" if best.number else f"{DEFAULT}, and best", BLUE)
+    ]
     first = trials[0]
     if first is not best and first.state == "complete":
-        named.append(_named(axes, first, factor, DEFAULT, RED))
+        named.append(_name_band(axes, first, factor, DEFAULT, RED))
     drawn: list[tuple[Sequence[float], Sequence[float]]] = []
     for trial in trials:
         if trial.state != "failed":
@@ -213,7 +215,7 @@ def _name_bands(
     write_names(canvas, axes, named, others=drawn)
 
 
-def _named(axes: "Axes", trial: TunedTrial, factor: str, words: str, color: str) -> NamedLine:
+def _name_band(axes: "Axes", trial: TunedTrial, factor: str, words: str, color: str) -> NamedLine:
     low, high = (float(end) for end in trial.bands[factor])
     middle = sqrt(low * high)
     limit = axes.transData.inverted().transform(axes.transAxes.transform((PULLED_IN, 0)))[0]

@@ -19,7 +19,7 @@ NARROW = 0.01  # of a range: as good as nothing
 WIDE = 0.98  # of a range, or of all choices: as good as everything
 SLACK = 0.05  # nats by which the entropy may miss its band
 TOLD_APART = 0.01  # of the entropy that there can be: less says nothing about the input
-SPREAD = 0.02  # of the learned width, between inputs, for ranges
+SPREAD = 0.02  # of the learned width: ranges of inputs that differ less are alike
 FEW = 30  # test images
 
 TRAIN_ADVICE = (
@@ -59,7 +59,7 @@ def diagnose(
     for factor in factors:
         found += _entropy(factor, history)
         if reads_input:
-            found += _heed(factor, is_fit=is_fit)
+            found += _ignored_input(factor, is_fit=is_fit)
     return sorted(found, key=lambda warning: warning["level"] != "serious")
 
 
@@ -154,8 +154,8 @@ def _extent(factor: ObservedFactor, entropy: float) -> str:
     return f"{_relative_width(factor, entropy):.1%} of each range is left"
 
 
-def _heed(factor: ObservedFactor, *, is_fit: bool) -> Iterator[PageWarning]:
-    """Does φ heed its input?"""
+def _ignored_input(factor: ObservedFactor, *, is_fit: bool) -> Iterator[PageWarning]:
+    """A warning if φ gives all inputs nearly the same distribution."""
     if len(factor.theta[0]) < 2 or factor.max_entropy is None:
         return
     if factor.probs is not None:
@@ -164,7 +164,7 @@ def _heed(factor: ObservedFactor, *, is_fit: bool) -> Iterator[PageWarning]:
             return
         seen = f"the mutual information between input and choice is {told:.3f} nats"
     elif isinstance(factor.space, Interval) and factor.low is not None:
-        seen = _like_ranges(factor, factor.space)
+        seen = _describe_equal_ranges(factor, factor.space)
         if not seen:
             return
     else:
@@ -178,7 +178,7 @@ def _heed(factor: ObservedFactor, *, is_fit: bool) -> Iterator[PageWarning]:
     }
 
 
-def _like_ranges(factor: ObservedFactor, space: Interval) -> str:
+def _describe_equal_ranges(factor: ObservedFactor, space: Interval) -> str:
     """How little the ranges of inputs differ; nothing if those of some parameter do."""
     assert factor.low is not None  # noqa: S101  # both ends or none
     assert factor.high is not None  # noqa: S101

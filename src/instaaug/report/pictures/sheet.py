@@ -165,8 +165,8 @@ def draw_scale(
 
     Arguments:
         page: Where to draw.
-        left: Of the strip.
-        top: Of the strip.
+        left: Left edge of the strip.
+        top: Upper edge of the strip.
         words: What the numbers are.
         colors: From the lowest to the highest.
         most: The highest number.

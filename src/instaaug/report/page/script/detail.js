@@ -26,9 +26,9 @@ function inputDetail(content, dialog, chosen, giveFocus) {
     likeliest: (value) => ((likeliest = value), show()),
   });
   const body = el("div", { class: "columns" });
-  const humanize = el("p", { class: "sr", role: "status" });
+  const spoken = el("p", { class: "sr", role: "status" });
   dialog.append(
-    el("div", { class: "detail-inner" }, bar.element, most ? views.element : "", body, humanize),
+    el("div", { class: "detail-inner" }, bar.element, most ? views.element : "", body, spoken),
   );
 
   const show = () => columns.forEach((column) => column.show(n, likeliest));
@@ -40,7 +40,7 @@ function inputDetail(content, dialog, chosen, giveFocus) {
     settleAddress();
   };
   const speak = debounced(() => {
-    humanize.textContent = columns.map((column) => column.words(n)).join(" ");
+    spoken.textContent = columns.map((column) => column.words(n)).join(" ");
   }, SETTLE_MS);
   // Browsers refuse to have the address changed with every movement of a slider.
   const settleAddress = debounced(() => at !== null && replaceAddress(at, n), SETTLE_MS);
