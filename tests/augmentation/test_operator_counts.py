@@ -63,10 +63,10 @@ def test_crops_alone_send_no_gradient_through_the_warp() -> None:
 EACH_KIND = pytest.mark.parametrize(
     ("transforms", "operators", "nodes"),
     [
-        (T.Crop(), 310, 76),
+        (T.Crop(), 338, 86),
         (T.Rotation(), 340, 96),
         (T.HSVJitter(), 405, 73),
-        ([T.Crop(), T.Rotation(), T.HSVJitter()], 849, 169),
+        ([T.Crop(), T.Rotation(), T.HSVJitter()], 877, 179),
     ],
     ids=["crop", "rotation", "color", "all"],
 )
@@ -76,7 +76,7 @@ EACH_KIND = pytest.mark.parametrize(
 def test_a_step_needs_no_more_operators_and_no_larger_graph_than_it_used_to(
     transforms: T.Transform | list[T.Transform], operators: int, nodes: int
 ) -> None:
-    aug = InstaAug(transforms, baseline="batch")
+    aug = InstaAug(transforms)
     assert operators_of_a_step(aug, batch=4).total <= operators
     drawn = aug(torch.rand(4, 3, 64, 64))
     graph = graph_nodes(aug.objective(drawn.inputs.mean(dim=(1, 2, 3)), drawn))

@@ -1,7 +1,6 @@
 """From settings and data to a task: which parts with which numbers."""
 
 import shlex
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from instaaug.networks import make_model
 from instaaug.networks.encoders import remove_head
 from instaaug.runs.folder import DataFacts, Run
 from instaaug.runs.settings import TrainSettings
-from instaaug.spaces import Level
 from instaaug.tasks import (
     AugmentedTask,
     ContrastiveTask,
@@ -27,9 +25,9 @@ from instaaug.tasks import (
     SupervisedTask,
 )
 from instaaug.tasks.representation import Representation
-from instaaug.transforms import TRANSFORMS, Transform
+from instaaug.transforms import Transform, make_transforms
 
-__all__ = ["build_augmenter", "build_task", "build_transforms", "check_method", "load_task"]
+__all__ = ["build_augmenter", "build_task", "check_method", "load_task"]
 
 ROTATION_SETS = ("sprites", "mario-iggy", "sprite-angle", "mnist-6-9")
 
@@ -124,8 +122,11 @@ def build_augmenter(config: TrainSettings, facts: DataFacts) -> Augmenter:
     method = find_method(config.method.name)
     transforms: list[Transform] | str = "auto"
     if config.transforms != ("auto",) or not method.chooses_transforms:
-        transforms = build_transforms(
-            config.transforms, config.crop.grid, config.crop.max_outside, config.data.source
+        names = config.transforms
+        if names == ("auto",):
+            names = ("rotation",) if config.data.source in ROTATION_SETS else ("crop",)
+        transforms = make_transforms(
+            names, levels=config.crop.grid, max_outside=config.crop.max_outside
         )
     context = {
         "transforms": transforms,
@@ -148,28 +149,6 @@ def build_augmenter(config: TrainSettings, facts: DataFacts) -> Augmenter:
         "baseline": baseline,
     }
     return method.build(context, config.method.options)
-
-
-def build_transforms(
-    names: tuple[str, ...], levels: tuple[Level, ...], max_outside: float, source: str = ""
-) -> list[Transform]:
-    """Transforms by name, those with boxes on a grid of levels.
-
-    Arguments:
-        names: Of transforms; ``auto`` is rotation for the data made for it, else crops.
-        levels: Side and places per axis of each size of boxes.
-        max_outside: Share of a box, per axis, that may lie outside of the image.
-        source: Of the data.
-    """
-    if names == ("auto",):
-        names = ("rotation",) if source in ROTATION_SETS else ("crop",)
-    boxes: dict[str, Any] = {"levels": levels, "max_outside": max_outside}
-    transforms = []
-    for name in names:
-        kind = TRANSFORMS[name]
-        accepted = boxes.keys() & signature(kind).parameters
-        transforms.append(kind(**{argument: boxes[argument] for argument in accepted}))
-    return transforms
 
 
 def check_method(config: TrainSettings) -> None:

@@ -29,7 +29,6 @@ from instaaug.frozen.table import all_views, can_tabulate
 from instaaug.networks import FrozenFeatures
 from instaaug.report.pictures.crops import draw_crops
 from instaaug.report.theme import MissingPlottingError, save_figure
-from instaaug.runs.build import build_transforms
 from instaaug.runs.folder import DataFacts, Run
 from instaaug.runs.frozen import (
     FrozenModel,
@@ -52,7 +51,7 @@ from instaaug.runs.view_scores import (
     merge_tabulated_outputs,
     score,
 )
-from instaaug.transforms import Crop
+from instaaug.transforms import Crop, make_transforms
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -195,7 +194,7 @@ def fit_views(
     return fit_tta(
         model.module,
         images,
-        build_transforms(config.transforms, config.crop.grid, max_outside=0.0),
+        make_transforms(config.transforms, levels=config.crop.grid, max_outside=0.0),
         n_samples=config.views.counts,
         objective=None if config.phi.objective == "auto" else config.phi.objective,
         features=config.phi.features,

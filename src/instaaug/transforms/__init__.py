@@ -16,7 +16,13 @@ from instaaug.transforms.geometric import (
     Translate,
 )
 from instaaug.transforms.local import LocalBlur, LocalColor, LocalMask, LocalNoise
-from instaaug.transforms.transform import TRANSFORMS, Transform, from_config, register
+from instaaug.transforms.transform import (
+    TRANSFORMS,
+    Transform,
+    from_config,
+    make_transforms,
+    register,
+)
 
 __all__ = [
     "PAPER_LEVELS",
@@ -49,5 +55,6 @@ __all__ = [
     "Translate",
     "UniformCrop",
     "from_config",
+    "make_transforms",
     "register",
 ]

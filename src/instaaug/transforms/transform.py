@@ -1,8 +1,9 @@
 """What a transform is: a deterministic map of images with one row of parameters per image."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from inspect import signature
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -17,7 +18,7 @@ from instaaug.registry import Registry
 from instaaug.shapes import Images, Matrices, Rows, Theta
 from instaaug.spaces import Choices, Interval, Space
 
-__all__ = ["TRANSFORMS", "Transform", "from_config", "register"]
+__all__ = ["TRANSFORMS", "Transform", "from_config", "make_transforms", "register"]
 
 Masks = Shaped[Tensor, "batch channels height width"]
 
@@ -158,6 +159,23 @@ def from_config(config: Mapping[str, Any]) -> Transform:
     """
     fields = {key: _as_tuples(value) for key, value in config.items() if key != "name"}
     return TRANSFORMS[config["name"]](**fields)
+
+
+def make_transforms(names: Sequence[str], **arguments: Any) -> list[Transform]:
+    """Transforms by name, each with those of the arguments that it has.
+
+    Example:
+        >>> from instaaug import transforms
+        >>> one, other = transforms.make_transforms(["flip", "crop"], levels=((1.0, 1),))
+        >>> one, other.levels
+        (Flip(horizontal=True, vertical=False), ((1.0, 1),))
+    """
+    transforms = []
+    for name in names:
+        kind = TRANSFORMS[name]
+        accepted = arguments.keys() & signature(kind).parameters
+        transforms.append(kind(**{argument: arguments[argument] for argument in accepted}))
+    return transforms
 
 
 def _as_tuples(value: Any) -> Any:
