@@ -247,6 +247,20 @@ def test_a_function_gives_splits_as_they_are(tmp_path: Path) -> None:
     assert load_data("my_source:load", options={"path": "a.npz"}).validation is not None
 
 
+def test_a_function_that_takes_a_seed_is_handed_the_seed_of_the_run(tmp_path: Path) -> None:
+    write_source(
+        tmp_path,
+        "from instaaug.data import load_data\n"
+        "def load(path, seed=0): return load_data(path, seed=seed, validation_fraction=0.0)\n",
+    )
+    gray_levels(tmp_path / "a.npz")
+    splits = load_data("my_source:load", options={"path": "a.npz"}, seed=3)
+    assert splits.hash == load_data("a.npz", seed=3).hash
+    options = {"path": "a.npz", "seed": 4}
+    other = load_data("my_source:load", options=options, seed=3, validation_fraction=0.0)
+    assert other.hash == load_data("a.npz", seed=4, validation_fraction=0.0).hash
+
+
 @pytest.mark.parametrize(
     ("returned", "name"),
     [
