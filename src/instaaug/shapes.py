@@ -128,4 +128,6 @@ def repeat_batch(x: Tensor, n: int) -> Tensor:
         >>> repeat_batch(x, 2).is_contiguous(memory_format=torch.channels_last)
         True
     """
+    if n == 0:
+        return x[:0]
     return x if n == 1 else torch.cat([x] * n)

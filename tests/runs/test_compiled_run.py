@@ -60,7 +60,7 @@ def in_a_python_of_its_own(call: str, folder: Path) -> str:
 
 
 def setting_of(run: Path) -> object:
-    return yaml.safe_load((run / "config.yaml").read_text())["compile"]
+    return yaml.safe_load((run / "config.yaml").read_text())["trainer"]["compile"]
 
 
 def checkpoint_keys(run: Path) -> list[str]:
@@ -122,7 +122,16 @@ def train_by_command() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         few_sprites(patch)
-        arguments = ("instaaug", "train", "sprites", "--trainer.compile", "--out", "run", *QUICK)
+        arguments = (
+            "instaaug",
+            "train",
+            "sprites",
+            "--trainer.compile",
+            "true",
+            "--out",
+            "run",
+            *QUICK,
+        )
         patch.setattr(sys, "argv", list(arguments))
         with pytest.raises(SystemExit) as stop:
             main()

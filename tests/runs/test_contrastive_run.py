@@ -1,19 +1,18 @@
 """Contrastive runs from beginning to end, on a handful of sprites and on files without classes."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from instaaug.runs.contrastive_options import read_contrast
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from instaaug.errors import ArgumentError, UnknownNameError, WeightsFileError
-from instaaug.runs.folder import Run
-from instaaug.runs.inference import predict_files, score_run
+from instaaug.errors import ArgumentError, WeightsFileError
+from instaaug.runs.build import build_task, check_method, load_task
+from instaaug.runs.folder import DataFacts, Run
+from instaaug.runs.inference import evaluate_run, predict_files
 from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import load_splits, resume, train
 from instaaug.tasks import ContrastiveTask, make_predictor
@@ -38,10 +37,10 @@ CROPS = SMALL.override({"transforms": "crop", "crop.grid": [[0.5, 3], [1.0, 1]]}
 SCORES = {"top1", "nll", "ece", "n", "knn", "probe_decay", "probe_validation"}
 METHODS: dict[str, dict[str, Any]] = {
     "none": {},
-    "random_resized_crop": {"options": "smallest=0.3"},
-    "instaaug": {"transforms": "crop", "grid": "0.5x3,1x1"},
+    "random_resized_crop": {"method.smallest": 0.3},
+    "instaaug": {"transforms": "crop", "crop.grid": [[0.5, 3], [1, 1]]},
     "unmix": {},
-    "viewmaker": {"options": "width=0.1"},
+    "viewmaker": {"method.width": 0.1},
     "randaugment": {},
 }
 
@@ -69,7 +68,7 @@ def test_every_method_trains_and_its_features_are_probed(method: Any, tmp_path: 
     assert results["test"]["views"]["n"] == 2 * N_TEST
     if averages:
         assert results["test"]["augmented"]["n_samples"] == 3
-    assert score_run(tmp_path / "run") == results["test"]  # from the files alone
+    assert evaluate_run(tmp_path / "run") == results["test"]  # from the files alone
 
 
 def test_an_interrupted_run_ends_as_if_it_had_not_been(whole: Path, tmp_path: Path) -> None:
@@ -84,7 +83,7 @@ def test_an_interrupted_run_ends_as_if_it_had_not_been(whole: Path, tmp_path: Pa
 
 def test_averaged_features_are_what_predictions_come_from(whole: Path) -> None:
     """Logits of a linear probe, averaged over views, are the logits of averaged features."""
-    task = Run(whole).load_task()
+    task = load_task(Run(whole))
     assert isinstance(task, ContrastiveTask)
     x = load_splits(CROPS).test.__getitems__(range(8))[0]
     encode = make_predictor(task, n_samples=3, model=task.model.encoder)
@@ -94,7 +93,7 @@ def test_averaged_features_are_what_predictions_come_from(whole: Path) -> None:
 
 def test_files_are_predicted_by_the_probe(tmp_path: Path) -> None:
     folder = plain_folder(tmp_path / "pictures")
-    config = replace(CROPS, data=str(folder), epochs=4)
+    config = CROPS.override({"data": str(folder), "trainer.max_epochs": 4})
     results = train(config, tmp_path / "run")
     assert results["test"]["augmented"]["top1"] == 1.0  # they differ in brightness
     predicted = list(predict_files(tmp_path / "run", [folder / "dog"]))
@@ -107,10 +106,12 @@ def test_a_folder_without_classes_is_enough(tmp_path: Path) -> None:
     folder.mkdir()
     for number in range(40):
         Image.fromarray(noise(50 + 3 * number, number)).save(folder / f"{number}.png")
-    results = train(replace(CROPS, data=str(folder), epochs=1), tmp_path / "run")
+    results = train(
+        CROPS.override({"data": str(folder), "trainer.max_epochs": 1}), tmp_path / "run"
+    )
     assert set(results["test"]) == {"views", "learned"}
     assert not (tmp_path / "run" / "probe.safetensors").exists()
-    assert score_run(tmp_path / "run") == results["test"]
+    assert evaluate_run(tmp_path / "run") == results["test"]
     with pytest.raises(ArgumentError, match="Nothing has learned classes yet"):
         list(predict_files(tmp_path / "run", [folder]))
 
@@ -121,53 +122,33 @@ def test_a_damaged_probe_is_named(whole: Path, tmp_path: Path) -> None:
     tensors = load_file(path)
     save_file({k: v for k, v in tensors.items() if k != "plain.probe.weight"}, path)
     with pytest.raises(WeightsFileError, match=r"probe\.safetensors' is not as the run wrote it"):
-        Run(tmp_path / "run").load_task()
+        load_task(Run(tmp_path / "run"))
     path.write_bytes(b"nothing")
     with pytest.raises(WeightsFileError, match=r"probe\.safetensors' is not as the run wrote it"):
-        Run(tmp_path / "run").load_task()
+        load_task(Run(tmp_path / "run"))
 
 
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"method": "mixup"}, "`method` must do without labels"),
-        ({"method": "adaaug"}, "`method` must do without labels"),
-        ({"conditioning": "class"}, "`conditioning` must do without labels"),
+        ({"method": "mixup"}, "`task` must be .* for the method mixup: got 'contrastive'"),
+        ({"method": "adaaug"}, "`task` must be .* for the method adaaug: got 'contrastive'"),
+        ({"phi.conditioning": "class"}, "`phi.conditioning` must do without labels"),
         ({"n_samples": 2}, "two samples of each image"),
-        ({"phi_step": "separate"}, "two samples of each image"),
-        ({"task": "classification", "method": "unmix"}, "mixes views of contrastive learning"),
-        ({"drops": "soon"}, "`drops` must be shares"),
+        ({"phi.step": "separate"}, "two samples of each image"),
+        ({"task": "classification", "method": "unmix"}, "`task` must be contrastive for the"),
     ],
 )
-def test_what_cannot_be_is_refused_at_the_door(settings: dict[str, Any], words: str) -> None:
+def test_what_cannot_be_is_refused_before_training(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ArgumentError, match=words):
-        SMALL.override({**settings})
+        check_method(SMALL.override(settings))
 
 
-def test_options_of_contrastive_learning_are_read() -> None:
-    assert read_contrast("temperature=0.1, hidden=32").hidden == 32
-    assert read_contrast("").temperature == 0.5
-    with pytest.raises(UnknownNameError, match="degrees"):
-        read_contrast("degrees=0.1")
-
-
-def test_options_reach_the_task(tmp_path: Path) -> None:
-    config = SMALL.override(
-        {
-            "trainer.max_epochs": 1,
-            "contrastive.temperature": 0.07,
-            "contrastive.hidden": 5,
-            "contrastive.n_projected": 3,
-            "contrastive.gray": 1,
-        }
-    )
-    train(config, tmp_path / "run")
-    task = Run(tmp_path / "run").load_task()
+def test_settings_reach_the_task() -> None:
+    config = SMALL.override({"contrastive.hidden": 5, "contrastive.n_projected": 3})
+    task = build_task(config, DataFacts.of(load_splits(config)))
     assert isinstance(task, ContrastiveTask)
-    assert task.temperature == 0.07
-    assert task.distortions.probabilities["gray"] == 1.0
-    weight = load_file(tmp_path / "run" / "model.safetensors")["projection.3.weight"]
-    assert tuple(weight.shape) == (3, 5)
+    assert tuple(task.model.state_dict()["projection.3.weight"].shape) == (3, 5)
 
 
 def test_the_rate_drops_in_steps(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_two_processes_learn_without_labels(tmp_path: Path) -> None:
         "--trainer.log_every_n_steps",
         "1",
     )
-    contrast = ("--task", "contrastive", "--contrast", "hidden=16")
+    contrast = ("--task", "contrastive", "--contrastive.hidden", "16")
     instaaug(tmp_path, "train", "a.npz", *settings, *contrast, *TWO)
     first, second = (read(tmp_path / f"{rank}.json") for rank in range(2))
     assert column(first, "parameter") == column(second, "parameter")

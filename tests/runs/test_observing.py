@@ -9,8 +9,8 @@ from torch.nn import functional as F
 
 from instaaug.augmentation import InstaAug
 from instaaug.errors import ArgumentError
-from instaaug.runs.loaded import Subject, find_subject
-from instaaug.runs.observing import look_at, observed_images, shared_inputs
+from instaaug.runs.loaded import LoadedRun, load_run
+from instaaug.runs.observing import find_shared_inputs, observe_images, observe_run
 from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import train
 
@@ -25,23 +25,24 @@ CONFIG = TrainSettings.from_mapping(
     }
 )
 VIEWS = 5
+BOXES = {"transforms": "crop", "crop.grid": [[1, 1], [0.5, 3]]}
 
 
-def trained(folder: Path, **settings: object) -> Subject:
+def trained(folder: Path, **settings: object) -> LoadedRun:
     train(CONFIG.override({**settings}), folder)  # type: ignore[arg-type]
-    return find_subject(folder)
+    return load_run(folder)
 
 
 def test_merged_predictions_are_those_of_test_time_augmentation(tmp_path: Path) -> None:
-    subject = trained(tmp_path / "run", transforms="crop", grid="1x1,0.5x3")
-    images = subject.test_images(None)
-    seen = look_at(subject, images, n_views=VIEWS, n_shown=3)
-    x = subject.prepared(images.__getitems__(range(len(images)))[0])
-    predictor = subject.augmenter.wrap(subject.model, VIEWS).eval()
+    run = trained(tmp_path / "run", **BOXES)
+    images = run.load_test_images(None)
+    seen = observe_run(run, images, n_views=VIEWS, n_shown=3)
+    x = run.prepare(images.__getitems__(range(len(images)))[0])
+    predictor = run.augmenter.wrap(run.model, VIEWS).eval()
     with torch.no_grad():
-        logits = predictor(x, torch.Generator().manual_seed(subject.seed))
-        plain = subject.model(x)
-    assert seen.merged.shape == (VIEWS, len(images), len(subject.classes))
+        logits = predictor(x, torch.Generator().manual_seed(run.seed))
+        plain = run.model(x)
+    assert seen.merged.shape == (VIEWS, len(images), len(run.classes))
     assert torch.allclose(seen.merged[-1], logits.softmax(dim=1), atol=1e-5)
     assert torch.allclose(seen.plain, plain.softmax(dim=1), atol=1e-5)
     losses = F.cross_entropy(logits, images.targets, reduction="none")
@@ -50,13 +51,13 @@ def test_merged_predictions_are_those_of_test_time_augmentation(tmp_path: Path) 
 
 
 def test_the_first_views_alone_are_merged_first(tmp_path: Path) -> None:
-    subject = trained(tmp_path / "run", merge="probability")
-    images = subject.test_images(None).subset(range(4))
-    seen = look_at(subject, images, n_views=VIEWS, n_shown=0)
-    x = subject.prepared(images.__getitems__(range(4))[0])
+    run = trained(tmp_path / "run", **{"views.merge": "probability"})
+    images = run.load_test_images(None).subset(range(4))
+    seen = observe_run(run, images, n_views=VIEWS, n_shown=0)
+    x = run.prepare(images.__getitems__(range(4))[0])
     (rotation,) = seen.factors
     with torch.no_grad():
-        probs = [subject.model(subject.augmenter.render(x, t)).softmax(1) for t in rotation.theta]
+        probs = [run.model(run.augmenter.render(x, t)).softmax(1) for t in rotation.theta]
     for n in range(1, VIEWS + 1):
         assert torch.allclose(seen.merged[n - 1], torch.stack(probs[:n]).mean(0), atol=1e-5)
     votes = torch.stack(probs).argmax(dim=-1)
@@ -65,52 +66,52 @@ def test_the_first_views_alone_are_merged_first(tmp_path: Path) -> None:
 
 
 def test_learned_weights_count(tmp_path: Path) -> None:
-    subject = trained(tmp_path / "run", transforms="crop", grid="1x1,0.5x3", merge="weighted")
-    images = subject.test_images(None)
-    seen = look_at(subject, images, n_views=VIEWS, n_shown=0)
-    x = subject.prepared(images.__getitems__(range(len(images)))[0])
-    predictor = subject.augmenter.wrap(subject.model, VIEWS, merge="weighted").eval()
+    run = trained(tmp_path / "run", **{**BOXES, "views.merge": "weighted"})
+    images = run.load_test_images(None)
+    seen = observe_run(run, images, n_views=VIEWS, n_shown=0)
+    x = run.prepare(images.__getitems__(range(len(images)))[0])
+    predictor = run.augmenter.wrap(run.model, VIEWS, merge="weighted").eval()
     with torch.no_grad():
-        logits = predictor(x, torch.Generator().manual_seed(subject.seed))
+        logits = predictor(x, torch.Generator().manual_seed(run.seed))
     assert torch.allclose(seen.merged[-1], logits.softmax(dim=1), atol=1e-5)
 
 
 def test_a_regression_shows_outputs_and_their_spread(tmp_path: Path) -> None:
-    subject = trained(tmp_path / "run", data="sprite-angle", task="regression")
-    images = subject.test_images(None).subset(range(6))
-    seen = look_at(subject, images, n_views=VIEWS, n_shown=1)
-    assert subject.classes == ()
-    x = subject.prepared(images.__getitems__(range(6))[0])
+    run = trained(tmp_path / "run", data="sprite-angle", task="regression")
+    images = run.load_test_images(None).subset(range(6))
+    seen = observe_run(run, images, n_views=VIEWS, n_shown=1)
+    assert run.classes == ()
+    x = run.prepare(images.__getitems__(range(6))[0])
     with torch.no_grad():
-        assert torch.allclose(seen.plain, subject.model(x).reshape(6, -1), atol=1e-5)
+        assert torch.allclose(seen.plain, run.model(x).reshape(6, -1), atol=1e-5)
     targets = images.targets.reshape(6, -1)
     assert torch.allclose(seen.loss, (seen.plain - targets).abs().mean(dim=1), atol=1e-6)
     assert (seen.disagreement > 0).any()
 
 
 def test_without_augmentation_there_are_no_views(tmp_path: Path) -> None:
-    subject = trained(tmp_path / "run", method="none")
-    seen = look_at(subject, subject.test_images(None).subset(range(3)), n_views=VIEWS, n_shown=2)
+    run = trained(tmp_path / "run", method="none")
+    seen = observe_run(run, run.load_test_images(None).subset(range(3)), n_views=VIEWS, n_shown=2)
     assert seen.factors == ()
     assert seen.merged.shape[0] == seen.views.shape[0] == 0
     assert torch.equal(seen.loss, seen.loss_merged)
 
 
 def test_figures_see_the_images_as_they_are(tmp_path: Path) -> None:
-    subject = trained(tmp_path / "run")
-    assert isinstance(subject.augmenter, InstaAug)
-    pixels, _ = subject.test_images(None).__getitems__([0, 5])
-    seen = observed_images(subject, pixels, 3)
+    run = trained(tmp_path / "run")
+    assert isinstance(run.augmenter, InstaAug)
+    pixels, _ = run.load_test_images(None).__getitems__([0, 5])
+    seen = observe_images(run, pixels, 3)
     assert torch.allclose(seen.images, pixels.float() / 255, atol=1e-5)
     assert seen.samples.shape[:2] == (3, 2)
 
 
 def test_pictures_on_the_page_are_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    subject = trained(tmp_path / "run")
-    images = subject.test_images(None).subset([0])
+    run = trained(tmp_path / "run")
+    images = run.load_test_images(None).subset([0])
     monkeypatch.setattr("instaaug.runs.observing.PICTURE", 8)
     monkeypatch.setattr("instaaug.runs.observing.STRIP", 4)
-    seen = look_at(subject, images, n_views=1, n_shown=1)
+    seen = observe_run(run, images, n_views=1, n_shown=1)
     assert seen.pictures.shape == (1, 8, 8, 3)
     assert seen.views.shape == (1, 1, 4, 4, 3)
 
@@ -120,8 +121,8 @@ def test_pictures_on_the_page_are_small(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_runs_share_what_neither_has_learned_from(tmp_path: Path) -> None:
     one, other = trained(tmp_path / "one"), trained(tmp_path / "other", method="none")
-    (first, second), n = shared_inputs([one, other], 5)
-    assert n == len(one.test_images(None))
+    (first, second), n = find_shared_inputs([one, other], 5)
+    assert n == len(one.load_test_images(None))
     assert len(first) == 5
     assert torch.equal(first.__getitems__(range(5))[0], second.__getitems__(range(5))[0])
     assert torch.equal(first.targets, second.targets)
@@ -129,10 +130,10 @@ def test_runs_share_what_neither_has_learned_from(tmp_path: Path) -> None:
 
 def test_runs_with_other_test_images_share_those_in_both(tmp_path: Path) -> None:
     one = trained(tmp_path / "one")
-    images = one.test_images(None)
-    shuffled = replace(one, test_images=lambda _: images.subset([9, 3, 7, 1]))
-    fewer = replace(one, test_images=lambda _: images.subset([1, 2, 3, 4]))
-    (first, second), n = shared_inputs([shuffled, fewer], 100)
+    images = one.load_test_images(None)
+    shuffled = replace(one, load_test_images=lambda _: images.subset([9, 3, 7, 1]))
+    fewer = replace(one, load_test_images=lambda _: images.subset([1, 2, 3, 4]))
+    (first, second), n = find_shared_inputs([shuffled, fewer], 100)
     assert n == 2
     assert torch.equal(first.__getitems__([0, 1])[0], images.__getitems__([3, 1])[0])
     assert torch.equal(first.__getitems__([0, 1])[0], second.__getitems__([0, 1])[0])
@@ -143,24 +144,24 @@ def test_runs_at_different_sizes_find_images_by_name(tmp_path: Path) -> None:
 
     folder = str(plain_folder(tmp_path / "pets", 6))
     small = trained(tmp_path / "small", data=folder)
-    large = trained(tmp_path / "large", data=folder, image_size=24)
-    (first, second), n = shared_inputs([small, large], 100)
-    assert n == len(small.test_images(None))
+    large = trained(tmp_path / "large", data=folder, **{"data.image_size": 24})
+    (first, second), n = find_shared_inputs([small, large], 100)
+    assert n == len(small.load_test_images(None))
     assert [first.name(i) for i in range(n)] == [second.name(i) for i in range(n)]
     assert first.image_shape != second.image_shape
 
 
 def test_runs_that_have_nothing_in_common_are_refused(tmp_path: Path) -> None:
     one = trained(tmp_path / "one")
-    images = one.test_images(None)
-    left = replace(one, test_images=lambda _: images.subset([0, 1]))
-    right = replace(one, test_images=lambda _: images.subset([2, 3]))
+    images = one.load_test_images(None)
+    left = replace(one, load_test_images=lambda _: images.subset([0, 1]))
+    right = replace(one, load_test_images=lambda _: images.subset([2, 3]))
     with pytest.raises(ArgumentError, match="`runs` must share test images"):
-        shared_inputs([left, right], 3)
+        find_shared_inputs([left, right], 3)
     with pytest.raises(ArgumentError, match="must tell the same classes apart"):
-        shared_inputs([left, replace(left, classes=("a", "b"))], 3)
+        find_shared_inputs([left, replace(left, classes=("a", "b"))], 3)
 
 
 def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"There is no run in .*nothing"):
-        find_subject(tmp_path / "nothing")
+        load_run(tmp_path / "nothing")

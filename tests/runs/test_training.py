@@ -1,7 +1,6 @@
 """Training runs from beginning to end, on a handful of sprites."""
 
 import csv
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from typing_extensions import override
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.runs.build import build_task
 from instaaug.runs.folder import Run
-from instaaug.runs.inference import score_run
+from instaaug.runs.inference import evaluate_run
 from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import load_splits, resume, train
 from tests.runs.conftest import N_TEST, N_TRAIN, few_sprites
@@ -109,9 +108,14 @@ class Stop(Callback):
 WITH_STATE: dict[str, dict[str, Any]] = {
     "instaaug": {},
     "augerino": {},
-    "adaaug": {"options": "search_every=1"},
-    "metaaugment": {"options": "refresh_every=2"},
-    "fast_autoaugment": {"options": "n_folds=1,n_trials=3,n_images=8,fold_epochs=1"},
+    "adaaug": {"method.search_every": 1},
+    "metaaugment": {"method.refresh_every": 2},
+    "fast_autoaugment": {
+        "method.n_folds": 1,
+        "method.n_trials": 3,
+        "method.n_images": 8,
+        "method.fold_epochs": 1,
+    },
 }
 
 
@@ -135,7 +139,7 @@ def test_a_run_without_a_checkpoint_starts_again(tmp_path: Path) -> None:
 
 
 def test_a_regression_on_the_angle_of_a_sprite(tmp_path: Path) -> None:
-    config = replace(SMALL, data="sprite-angle", task="regression", method="random")
+    config = SMALL.override({"data": "sprite-angle", "task": "regression", "method": "random"})
     test = train(config, tmp_path / "run")["test"]
     assert set(test["plain"]) == set(test["augmented"]) - {"n_samples"}
     assert set(test["plain"]) == {"rmse", "mae", "r2", "n"}
@@ -167,15 +171,22 @@ def test_a_plateau_lowers_the_learning_rate_when_nothing_improves(tmp_path: Path
 @pytest.mark.parametrize(
     ("settings", "factors"),
     [
-        ({"transforms": "crop,color"}, {"crop", "hsv_jitter"}),
-        ({"conditioning": "none"}, {"rotation"}),
-        ({"conditioning": "none", "transforms": "crop"}, {"crop"}),
-        ({"conditioning": "class"}, None),  # depends on the label, which a test image lacks
-        ({"n_samples": 2, "baseline": "rloo", "transforms": "crop"}, {"crop"}),
-        ({"rule": "fixed", "padding_mode": "border", "flip": True}, {"rotation"}),
-        ({"accumulate": 2, "clip": 0.1, "label_smoothing": 0.1}, {"rotation"}),
-        ({"select": "top", "merge": "probability", "transforms": "crop"}, {"crop"}),
-        ({"model": "preact_resnet18", "width": 0.125}, {"rotation"}),
+        ({"transforms": ["crop", "hsv_jitter"]}, {"crop", "hsv_jitter"}),
+        ({"phi.conditioning": "none"}, {"rotation"}),
+        ({"phi.conditioning": "none", "transforms": "crop"}, {"crop"}),
+        ({"phi.conditioning": "class"}, None),  # depends on the label, which a test image lacks
+        ({"n_samples": 2, "phi.baseline": "rloo", "transforms": "crop"}, {"crop"}),
+        ({"entropy.rule": "fixed", "padding_mode": "border", "data.flip": True}, {"rotation"}),
+        (
+            {
+                "trainer.accumulate_grad_batches": 2,
+                "trainer.gradient_clip_val": 0.1,
+                "loss.label_smoothing": 0.1,
+            },
+            {"rotation"},
+        ),
+        ({"views.select": "top", "views.merge": "probability", "transforms": "crop"}, {"crop"}),
+        ({"model": "preact_resnet18", "model.width": 0.125}, {"rotation"}),
     ],
 )
 def test_settings_go_all_the_way_through(
@@ -183,7 +194,7 @@ def test_settings_go_all_the_way_through(
 ) -> None:
     results = train(SMALL.override({"trainer.max_epochs": 1, **settings}), tmp_path / "run")
     assert set(results["test"].get("learned", ())) == (factors or set())
-    again = score_run(tmp_path / "run")
+    again = evaluate_run(tmp_path / "run")
     assert again == results["test"]
 
 
@@ -207,7 +218,9 @@ def test_images_must_be_held_out_for_the_result(tmp_path: Path) -> None:
     config = SMALL.override(
         {"data": str(gray_levels(tmp_path / "a.npz")), "data.test_fraction": 0.0}
     )
-    with pytest.raises(ArgumentError, match=r"`test_fraction` must be above 0 .*: got 0\.0\."):
+    with pytest.raises(
+        ArgumentError, match=r"`data.test_fraction` must be above 0 .*: got 0\.0\."
+    ):
         train(config, tmp_path / "run")
 
 
@@ -232,15 +245,15 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_no_samples_means_no_augmentation(run: Path) -> None:
-    assert set(score_run(run, n_samples=0)) == {"plain", "learned"}
+    assert set(evaluate_run(run, n_views=[0])) == {"plain", "learned"}
 
 
 def test_the_number_of_samples_can_be_chosen(run: Path) -> None:
-    assert score_run(run, n_samples=5)["augmented"]["n_samples"] == 5
+    assert evaluate_run(run, n_views=[5])["augmented"]["n_samples"] == 5
 
 
 def test_other_images_are_a_test_set_where_there_is_one(run: Path) -> None:
-    assert score_run(run, data="sprites")["plain"]["n"] == N_TEST
+    assert evaluate_run(run, data="sprites")["plain"]["n"] == N_TEST
 
 
 @pytest.mark.parametrize(
@@ -254,7 +267,7 @@ def test_other_images_must_have_the_shape_that_was_trained(
     np.savez(tmp_path / "a.npz", images=images, labels=np.arange(8) % 4, classes=classes)
     words = f"`size` and `channels` must be those of 'a.npz', .* {side} pixels and {channels} ch"
     with pytest.raises(ArgumentError, match=words):
-        score_run(run, data=str(tmp_path / "a.npz"))
+        evaluate_run(run, data=str(tmp_path / "a.npz"))
 
 
 def test_scores_on_images_that_were_added_since_are_refused(
@@ -262,7 +275,7 @@ def test_scores_on_images_that_were_added_since_are_refused(
 ) -> None:
     monkeypatch.setattr("instaaug.data.sprites.N_TEST", N_TEST + 1)
     with pytest.raises(ArgumentError, match="`data` must be the same as when the run began"):
-        score_run(run)
+        evaluate_run(run)
 
 
 def test_a_method_that_searches_keeps_images_from_the_model(tmp_path: Path) -> None:

@@ -62,10 +62,6 @@ def serve() -> None:
     import lightning.pytorch  # noqa: F401
     import matplotlib.figure  # noqa: F401
 
-    import instaaug.cli.report
-    import instaaug.cli.train
-    import instaaug.cli.tta  # noqa: F401
-
     for line in sys.stdin:
         sys.stdout.write(json.dumps(_forked(*json.loads(line))) + "\n")
         sys.stdout.flush()

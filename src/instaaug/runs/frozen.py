@@ -151,7 +151,7 @@ class FrozenModel:
             words = " ".join(str(error).split())[:200]
             raise ArgumentError(
                 f"`model` cannot take an image of {self.channels} × {size} × {size}: {words}. Say "
-                "what it takes by --size and --channels."
+                "what it takes by --model.image_size and --model.channels."
             ) from error
         found = pick_output(returned, self.output)
         if not isinstance(found, Tensor):
@@ -159,14 +159,14 @@ class FrozenModel:
         if found.ndim != 2:
             raise ArgumentError(
                 "`model` must return a logit per class, (N, C): got shape "
-                f"{tuple(found.shape)} for one image. Pick another output by --output."
+                f"{tuple(found.shape)} for one image. Pick another output by --model.output."
             )
         if found.shape[1] != len(classes):
             raise ArgumentError(
                 f"`model` has {found.shape[1]} outputs, but there are {len(classes)} classes: "
                 f"{', '.join(classes[:5])}{', ...' if len(classes) > 5 else ''}. Write the names "
                 "of its classes into a file, one per line in the order of its outputs, and give "
-                "that by --classes."
+                "that by --model.classes."
             )
 
 
@@ -215,7 +215,7 @@ def _channel_values(
 
 
 def _output(key: str | None) -> Output | None:
-    """From the word after ``--output`` to a function that picks."""
+    """From the setting ``model.output`` to a function that picks."""
     if key is None:
         return None
 
@@ -230,7 +230,7 @@ def _output(key: str | None) -> Output | None:
             return getattr(returned, key)
         except (LookupError, ValueError, AttributeError):
             raise ArgumentError(
-                f"`output` must be found in what the model returns: got {key!r}, but "
+                f"`model.output` must be found in what the model returns: got {key!r}, but "
                 f"{_inside(returned)}."
             ) from None
 
@@ -240,12 +240,12 @@ def _output(key: str | None) -> Output | None:
 def _inside(returned: Any) -> str:
     """What a model returned, and how to choose from it."""
     if isinstance(returned, Tensor):
-        return "it returns a tensor; leave --output out"
+        return "it returns a tensor; leave --model.output out"
     if isinstance(returned, Mapping):
-        return f"a dict with {', '.join(map(str, returned))}; choose one by --output KEY"
+        return f"a dict with {', '.join(map(str, returned))}; choose one by --model.output KEY"
     if isinstance(returned, tuple | list):
-        return f"a {type(returned).__name__} of {len(returned)}; choose one by --output NUMBER"
-    return f"a {type(returned).__name__}; choose one of its attributes by --output NAME"
+        return f"a {type(returned).__name__} of {len(returned)}; choose one by --model.output NUMBER"
+    return f"a {type(returned).__name__}; choose one of its attributes by --model.output NAME"
 
 
 OnDecode = Callable[[int, int], None]
@@ -310,6 +310,7 @@ def load_images(
         return _test_images(config.model.name, trained, at_this_size, on_decode)
     splits = load_data(
         config.data.source,
+        options=config.data.options,
         size=side,
         channels=channels,
         path_column=config.data.path_column,
@@ -375,7 +376,7 @@ def split_by_hash(images: LabeledImages, config: TtaSettings) -> DataSplits:
     if (~held_out).sum() < FEWEST or (config.data.test_fraction > 0 and not n_held_out):
         raise DataError(
             f"`data` must have different images for both sides of the split: got {len(images)}, "
-            f"{int(held_out.sum())} of them held out. Add images, or change `test_fraction`."
+            f"{int(held_out.sum())} of them held out. Add images, or change `data.test_fraction`."
         )
     return DataSplits(
         train=images.subset(np.flatnonzero(~held_out)),

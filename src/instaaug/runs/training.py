@@ -115,6 +115,7 @@ def load_splits(config: TrainSettings, on_decode: OnProgress | None = None) -> D
     """The images that the settings ask for, split."""
     splits = load_data(
         config.data.source,
+        options=config.data.options,
         root=config.data.root,
         task=config.target_kind,
         path_column=config.data.path_column,
@@ -197,7 +198,7 @@ def _prepare(
     splits = load_splits(config, on_decode)
     if not len(splits.test):
         raise ArgumentError(
-            "`test_fraction` must be above 0 where the data have no test set of their own: got "
+            "`data.test_fraction` must be above 0 where the data have no test set of their own: got "
             f"{config.data.test_fraction}. Hold out a fifth, 0.2, for the result."
         )
     facts = DataFacts.of(splits)

@@ -17,7 +17,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from typing_extensions import override
 
+from instaaug.data import load_data
 from instaaug.errors import ArgumentError, DataError, InstaAugError, WeightsFileError
+from instaaug.runs.build import load_task
 from instaaug.runs.folder import DataFacts, Run
 from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import resume, train
@@ -77,6 +79,60 @@ def images() -> Tensor:
     return torch.randint(0, 256, (5, 3, 16, 16), generator=generator, dtype=torch.uint8)
 
 
+# What a run knows of its data
+
+
+def test_facts_survive_json() -> None:
+    assert DataFacts.from_dict(json.loads(json.dumps(asdict(FACTS)))) == FACTS
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("n_targets", "touch hacked"),  # what a model named os:system would be called with
+        ("n_targets", 2.0),
+        ("n_targets", True),
+        ("image_size", None),
+        ("channels", "3"),
+        ("classes", "cat"),
+        ("classes", ["cat", 1]),
+        ("mean", [0.5, "0.4", 0.3]),
+        ("std", 0.1),
+        ("split_hash", 7),
+    ],
+)
+def test_facts_of_another_type_are_refused(name: str, value: Any) -> None:
+    values = json.loads(json.dumps(asdict(FACTS))) | {name: value}
+    with pytest.raises(TypeError, match=f"its {name} is of another type"):
+        DataFacts.from_dict(values)
+
+
+def test_facts_with_an_unknown_name_are_refused() -> None:
+    values = json.loads(json.dumps(asdict(FACTS))) | {"more": 1}
+    with pytest.raises(TypeError, match="unexpected keyword argument 'more'"):
+        DataFacts.from_dict(values)
+
+
+def test_facts_are_those_of_the_training_images() -> None:
+    splits = load_data("sprites", size=16)
+    facts = DataFacts.of(splits)
+    pixels = splits.train.__getitems__(range(len(splits.train)))[0].double() / 255
+    assert (facts.image_size, facts.channels, facts.n_targets) == (16, 3, 4)
+    assert facts.classes == splits.test.classes
+    torch.testing.assert_close(
+        torch.tensor(facts.mean, dtype=torch.float64),
+        pixels.mean(dim=(0, 2, 3)),
+        atol=1e-6,
+        rtol=0,
+    )
+    assert facts.split_hash == splits.hash
+
+
+def test_facts_of_a_regression_count_its_numbers() -> None:
+    facts = DataFacts.of(load_data("sprite-angle", size=16, task="regression"))
+    assert (facts.classes, facts.n_targets) == ((), 1)
+
+
 # What a run writes
 
 
@@ -90,7 +146,7 @@ def test_a_finished_run_has_all_its_files_and_none_half_written(finished: Finish
 
 def test_the_files_say_what_was_returned(finished: Finished) -> None:
     run = finished.run
-    assert run.read_config() == CONFIG
+    assert run.read_settings() == CONFIG
     assert json.loads(run.results_file.read_text()) == finished.results
     assert run.read_facts().split_hash == finished.results["split_hash"]
     assert json.loads((run.path / "timing.json").read_text())["seconds"] > 0
@@ -114,7 +170,7 @@ def test_the_environment_knows_versions_and_the_command_but_no_place(finished: F
 def test_a_loaded_task_gives_the_outputs_of_the_trained_one(
     finished: Finished, n_samples: int
 ) -> None:
-    loaded = finished.run.load_task()
+    loaded = load_task(finished.run)
     assert not loaded.training
     before, after = (make_predictor(t, n_samples=n_samples) for t in (finished.task, loaded))
     assert torch.equal(before(images()), after(images()))
@@ -138,8 +194,14 @@ def test_a_folder_that_holds_a_run_is_refused_and_left_as_it_is(run: Run) -> Non
         ({"data": "no/such/folder"}, "There is no folder or file 'no/such/folder'"),
         ({"model": "resnet"}, "There is no model called 'resnet'"),
         ({"transforms": "rotate"}, "There is no transform called 'rotate'"),
-        ({"precision": "7-bit"}, "`precision` must suit this machine. Lightning says: Precision"),
-        ({"accelerator": "abacus"}, "must suit this machine. Lightning says: .*'abacus'"),
+        (
+            {"trainer.precision": "7-bit"},
+            "precision that suit this machine. Lightning says: Precision",
+        ),
+        (
+            {"trainer.accelerator": "abacus"},
+            "must have an accelerator, .* Lightning says: .*'abacus'",
+        ),
     ],
 )
 def test_a_run_that_cannot_begin_does_not_take_the_folder(
@@ -177,13 +239,13 @@ def test_a_run_goes_on_with_its_own_images_only(run: Run, monkeypatch: pytest.Mo
 
 def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no run in '.*': it has no config.yaml"):
-        Run(tmp_path).read_config()
+        Run(tmp_path).read_settings()
 
 
 def test_a_run_without_weights_has_not_finished(run: Run) -> None:
     run.model_file.unlink()
     with pytest.raises(FileNotFoundError, match=r"has not finished: .* `instaaug resume .*copy`"):
-        run.load_task()
+        load_task(run)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +262,7 @@ def test_settings_that_name_code_are_refused_and_nothing_runs(
 ) -> None:
     run.config_file.write_text(text)
     with pytest.raises(ArgumentError, match=r"`config` must be YAML: .* could not determine a"):
-        run.load_task()
+        load_task(run)
     assert not (tmp_path / "hacked").exists()
 
 
@@ -208,10 +270,13 @@ def test_settings_that_name_code_are_refused_and_nothing_runs(
     ("content", "words"),
     [
         (b"a: [1", "`config` must be YAML: .* is not: "),
-        (b"\xff\xfe", "`config` must be YAML: .* is not: "),
+        (b"\xff\xfe", "`config` must be YAML: .* is not UTF-8"),
         (b"- epochs", "`config` must be lines of `setting: value`: .* holds list"),
         (b"epochs", "`config` must be lines of `setting: value`: .* holds str"),
-        (b"epochs: -3", r"`epochs` must be at least 1: got -3\. \(in .*config\.yaml\)"),
+        (
+            b"trainer.max_epochs: -3",
+            r"`trainer.max_epochs` must be at least 1: got -3\. \(in .*config\.yaml\)",
+        ),
         (b"epochs: " + b"[" * 60_000, "`config` must be YAML: .* aliases or is deep"),
         (b"a: &a 1\nb: *a", "`config` must be YAML: .* aliases or is deep"),
         (b"#" * 100_000, "`config` must be YAML: .* has 100,000 characters"),
@@ -224,13 +289,13 @@ def test_settings_that_cannot_be_read_are_refused(
     run = Run(tmp_path)
     run.config_file.write_bytes(content)
     with pytest.raises(InstaAugError, match=words):
-        run.read_config()
+        run.read_settings()
 
 
 def test_an_empty_file_means_the_defaults(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("# nothing yet\n")
     assert read_yaml(tmp_path / "config.yaml") == {}
-    assert Run(tmp_path).read_config() == TrainSettings()
+    assert Run(tmp_path).read_settings() == TrainSettings()
 
 
 @pytest.mark.parametrize(
@@ -239,18 +304,18 @@ def test_an_empty_file_means_the_defaults(tmp_path: Path) -> None:
 def test_facts_that_were_spoiled_are_refused(run: Run, content: str) -> None:
     run.facts_file.write_text(content)
     with pytest.raises(DataError, match=r"data\.json' must be as the run wrote it: "):
-        run.load_task()
+        load_task(run)
 
 
 def test_a_hostile_run_cannot_call_a_function_with_words_of_its_own(
     run: Run, tmp_path: Path
 ) -> None:
-    settings = {**CONFIG.to_dict(), "model": "os:system"}
+    settings = {**CONFIG.to_mapping(), "model": "os:system"}
     run.config_file.write_text(yaml.safe_dump(settings))
     facts = json.loads(run.facts_file.read_text())
     run.facts_file.write_text(json.dumps({**facts, "n_targets": "touch hacked"}))
     with pytest.raises(DataError, match="its n_targets is of another type"):
-        run.load_task()
+        load_task(run)
     assert not (tmp_path / "hacked").exists()
 
 
@@ -273,7 +338,7 @@ def test_a_pickle_instead_of_weights_is_refused_and_not_unpacked(
 ) -> None:
     (run.path / name).write_bytes(pickle.dumps(Bomb(tmp_path / "hacked")))
     with pytest.raises(WeightsFileError, match=rf"{name}' does not fit the settings of its run"):
-        run.load_task()
+        load_task(run)
     assert not (tmp_path / "hacked").exists()
 
 
@@ -283,7 +348,7 @@ def test_truncated_weights_are_refused(run: Run, name: str, share: float) -> Non
     content = (run.path / name).read_bytes()
     (run.path / name).write_bytes(content[: int(share * len(content))])
     with pytest.raises(WeightsFileError, match=rf"{name}' does not fit the settings of its run"):
-        run.load_task()
+        load_task(run)
 
 
 @FILES
@@ -291,7 +356,7 @@ def test_weights_of_other_shapes_are_refused(run: Run, name: str) -> None:
     tensors = load_file(run.path / name)
     save_file({key: torch.zeros(*t.shape, 2) for key, t in tensors.items()}, run.path / name)
     with pytest.raises(WeightsFileError, match="size mismatch"):
-        run.load_task()
+        load_task(run)
 
 
 @FILES
@@ -300,7 +365,7 @@ def test_weights_that_lack_a_tensor_are_refused(run: Run, name: str) -> None:
     tensors.pop(min(tensors))
     save_file(tensors, run.path / name)
     with pytest.raises(WeightsFileError, match="Missing key"):
-        run.load_task()
+        load_task(run)
 
 
 def test_a_checkpoint_with_code_in_it_is_not_unpacked(run: Run, tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import torch
 from instaaug.errors import ArgumentError, NonFiniteError
 from instaaug.report.page.build import page_html
 from instaaug.report.records import read_record
-from instaaug.runs.loaded import Subject, find_subject
-from instaaug.runs.observing import look_at
-from instaaug.runs.reporting import MOST_BYTES, Column, page_content
+from instaaug.runs.loaded import LoadedRun, load_run
+from instaaug.runs.observing import observe_run
+from instaaug.runs.reporting import MOST_BYTES, ReportedRun, page_content
 from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import train
 from instaaug.stats import mcnemar_p_value
@@ -31,18 +31,18 @@ CONFIG = TrainSettings.from_mapping(
 )
 
 
-def trained(folder: Path, **settings: Any) -> Subject:
+def trained(folder: Path, **settings: Any) -> LoadedRun:
     train(CONFIG.override({**settings}), folder)
-    return find_subject(folder)
+    return load_run(folder)
 
 
-def column(subject: Subject, n_views: int = 4) -> Column:
-    images = subject.test_images(None)
-    seen = look_at(subject, images, n_views=n_views, n_shown=2)
-    return Column(subject.path.name, subject, read_record(subject.path), images, seen)
+def column(run: LoadedRun, n_views: int = 4) -> ReportedRun:
+    images = run.load_test_images(None)
+    seen = observe_run(run, images, n_views=n_views, n_shown=2)
+    return ReportedRun(run.path.name, run, read_record(run.path), images, seen)
 
 
-def always(one: Column, right: list[bool], *, at: int) -> Column:
+def always(one: ReportedRun, right: list[bool], *, at: int) -> ReportedRun:
     """The same run, had it been right where it is said with ``at`` views, and else nowhere."""
     targets = one.images.targets
     num_classes = one.seen.plain.shape[1]
@@ -89,48 +89,48 @@ def test_the_page_is_not_larger_than_it_may_be(
 
 
 def test_a_fixed_weight_knows_no_band(tmp_path: Path) -> None:
-    one = column(trained(tmp_path / "a", rule="fixed"))
+    one = column(trained(tmp_path / "a", **{"entropy.rule": "fixed"}))
     (run,) = page_content([one], n_test=16)["runs"]
     assert run["factors"][0]["band"] is None
     assert not any("band" in found["title"] for found in run["warnings"])
 
 
 def test_what_is_learned_per_class_is_shown_for_the_class(tmp_path: Path) -> None:
-    subject = trained(tmp_path / "a", conditioning="class", epochs=2)
-    one = column(subject)
+    run = trained(tmp_path / "a", **{"phi.conditioning": "class", "trainer.max_epochs": 2})
+    one = column(run)
     (factor,) = one.seen.factors
-    x = subject.prepared(one.images.__getitems__(range(16))[0])
+    x = run.prepare(one.images.__getitems__(range(16))[0])
     with torch.no_grad():
-        joint = subject.augmenter.distribution(x, one.images.targets)  # type: ignore[operator]
+        joint = run.augmenter.distribution(x, one.images.targets)  # type: ignore[operator]
     assert factor.entropy is not None
     assert torch.allclose(factor.entropy, joint.entropies()[:, 0])
 
 
 def test_a_broken_model_is_told(tmp_path: Path) -> None:
-    subject = trained(tmp_path / "a")
+    run = trained(tmp_path / "a")
     with torch.no_grad():
-        next(subject.model.parameters()).fill_(float("nan"))
+        next(run.model.parameters()).fill_(float("nan"))
     with pytest.raises(NonFiniteError, match="`outputs` must be finite"):
-        look_at(subject, subject.test_images(None), n_views=1, n_shown=1)
+        observe_run(run, run.load_test_images(None), n_views=1, n_shown=1)
 
 
 def test_images_that_have_changed_sides_are_noticed(tmp_path: Path) -> None:
-    subject = trained(tmp_path / "a")
+    run = trained(tmp_path / "a")
     facts = tmp_path / "a" / "data.json"
     facts.write_text(json.dumps({**json.loads(facts.read_text()), "split_hash": "0"}))
     with pytest.raises(ArgumentError, match="`data` must be the same as when the run began"):
-        subject.test_images(None)
+        run.load_test_images(None)
 
 
 def test_copies_of_training_images_are_not_shown(tmp_path: Path) -> None:
     folder = plain_folder(tmp_path / "pets", 8)
-    subject = trained(tmp_path / "a", data=str(folder))
-    before = len(subject.test_images(None))
+    run = trained(tmp_path / "a", data=str(folder))
+    before = len(run.load_test_images(None))
     for name in ("cat", "dog"):  # one picture of each class, over and over
         files = sorted((folder / name).iterdir())
         for file in files[1:]:
             file.write_bytes(files[0].read_bytes())
     again = trained(tmp_path / "b", data=str(folder))
-    kept = again.test_images(None)
+    kept = again.load_test_images(None)
     assert 0 < len(kept) < before
     assert {kept.classes[int(t)] for t in kept.targets} == {"ibis"}
