@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from instaaug import InstaAug
-from instaaug.errors import ArgumentError, InstaAugError
+from instaaug.errors import InstaAugError
 from instaaug.methods import (
     METHODS,
     Augerino,

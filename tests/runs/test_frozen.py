@@ -17,14 +17,14 @@ from instaaug.runs.frozen import (
     FrozenModel,
     ModelSource,
     build_model,
-    find_channels,
     choose_sizes,
+    drop_hashes,
+    find_channels,
     find_class_names,
     find_model,
     image_hashes,
     load_images,
     split_by_hash,
-    drop_hashes,
 )
 from instaaug.runs.settings import TtaSettings
 from tests.support.picture_files import class_folders
@@ -190,7 +190,11 @@ def test_an_output_is_picked_by_key_or_number(function: str, output: str) -> Non
             None,
             "must return logits: got a tuple of 2; choose one by --model.output NUMBER",
         ),
-        ("as_dict", "logits", "`model.output` must be found .* got 'logits', but a dict with scores"),
+        (
+            "as_dict",
+            "logits",
+            "`model.output` must be found .* got 'logits', but a dict with scores",
+        ),
         ("as_pair", "7", "got '7', but a tuple of 2"),
         ("as_pair", "first", "got 'first', but a tuple of 2"),
         ("spotter", "logits", "got 'logits', but it returns a tensor; leave --model.output out"),
@@ -261,9 +265,13 @@ def test_of_data_in_parts_the_test_part_is_taken(tmp_path: Path) -> None:
 
 def test_classes_come_from_a_file_the_model_or_the_data(tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_text("b\n\n ünï \na\n")
-    file = str(tmp_path / "names.txt")
+    typed = settings(**{"model.classes": str(tmp_path / "names.txt")})
     images, known = labeled(4), replace(UNKNOWN, classes=("b", "a"))
-    assert find_class_names(settings(**{"model.classes": file}), known, images) == ("b", "ünï", "a")
+    assert find_class_names(typed, known, images) == (
+        "b",
+        "ünï",
+        "a",
+    )
     assert find_class_names(settings(), known, images) == ("b", "a")
     assert find_class_names(settings(), UNKNOWN, images) == ("a", "b")
 

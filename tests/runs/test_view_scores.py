@@ -8,7 +8,7 @@ from instaaug.frozen import FrozenViews, tabulate
 from instaaug.frozen.table import all_views
 from instaaug.networks import FrozenFeatures
 from instaaug.runs.tta import FittedViews
-from instaaug.runs.view_scores import merge_outputs, score, merge_tabulated_outputs
+from instaaug.runs.view_scores import merge_outputs, merge_tabulated_outputs, score
 from tests.support.fitted_views import fit_spots
 
 COUNTS = (1, 2, 4, 7)

@@ -244,7 +244,8 @@ def _inside(returned: Any) -> str:
     if isinstance(returned, Mapping):
         return f"a dict with {', '.join(map(str, returned))}; choose one by --model.output KEY"
     if isinstance(returned, tuple | list):
-        return f"a {type(returned).__name__} of {len(returned)}; choose one by --model.output NUMBER"
+        kind, n = type(returned).__name__, len(returned)
+        return f"a {kind} of {n}; choose one by --model.output NUMBER"
     return f"a {type(returned).__name__}; choose one of its attributes by --model.output NAME"
 
 

@@ -98,6 +98,12 @@ class DataSettings(Settings):
     )
     cache_dir: str | None = setting(None, "Where decoded images are kept between runs.", path=True)
 
+    @override
+    @classmethod
+    def combine(cls, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+        """Options belong to their function: those of another source are dropped."""
+        return _drop_options(before, after)
+
 
 @dataclass(frozen=True)
 class ModelSettings(Settings):
@@ -457,6 +463,12 @@ class TtaDataSettings(Settings):
     )
     cache_dir: str | None = setting(None, "Where decoded images are kept between runs.", path=True)
 
+    @override
+    @classmethod
+    def combine(cls, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+        """Options belong to their function: those of another source are dropped."""
+        return _drop_options(before, after)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.test_fraction >= 1:
@@ -536,6 +548,11 @@ class TtaSettings(RunSettings):
         super().__post_init__()
         if not self.model.name or not self.data.source:
             raise ArgumentError("`model` and `data` must be given: got nothing for one of them.")
+
+
+def _drop_options(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    same = "source" not in before or before["source"] == after.get("source", before["source"])
+    return {**(before if same else {**before, "options": {}}), **after}
 
 
 def read_run_settings(values: Mapping[Any, Any], *, source: str) -> RunSettings:

@@ -198,8 +198,8 @@ def _prepare(
     splits = load_splits(config, on_decode)
     if not len(splits.test):
         raise ArgumentError(
-            "`data.test_fraction` must be above 0 where the data have no test set of their own: got "
-            f"{config.data.test_fraction}. Hold out a fifth, 0.2, for the result."
+            "`data.test_fraction` must be above 0 where the data have no test set of their own: "
+            f"got {config.data.test_fraction}. Hold out a fifth, 0.2, for the result."
         )
     facts = DataFacts.of(splits)
     held_out = None
