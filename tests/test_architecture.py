@@ -27,7 +27,6 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("tasks", "report", "speed"),
     ("runs",),
     ("compare",),
-    ("tune",),
     ("cli",),
 )
 ROW_OF = {name: row for row, names in enumerate(ROWS) for name in names}

@@ -1,8 +1,9 @@
-"""Files that are never seen half written."""
+"""Files that are never seen half written, and folders that one process holds at a time."""
 
 import errno
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,8 @@ __all__ = ["ASIDE", "is_full_disk", "lock_folder", "open_aside", "write_atomical
 
 ASIDE = ".part"
 """How the names of unfinished files end."""
+
+LOCK_POLL_SECONDS = 0.2
 
 
 @contextmanager
@@ -74,11 +77,15 @@ def write_text(path: Path, text: str) -> None:
 
 
 @contextmanager
-def lock_folder(folder: Path | None) -> Iterator[None]:
-    """Hold a folder for this process alone.
+def lock_folder(
+    folder: Path | None, *, error: str | None = None, timeout: float = 0.0
+) -> Iterator[None]:
+    """Hold a folder for this process alone; a process that dies releases it.
 
     Arguments:
         folder: The folder, created if absent; None locks nothing.
+        error: The message if another process holds it.
+        timeout: Seconds to wait for that process.
 
     Raises:
         ArgumentError: If another process holds it.
@@ -89,15 +96,24 @@ def lock_folder(folder: Path | None) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-            os.close(handle)
-            raise ArgumentError(
-                f"`folder` must not be in use by another fit: got {str(folder)!r}. Wait for that "
-                "one, or choose another folder."
-            ) from error  # otherwise a file system without locks
-    try:
+        deadline = time.monotonic() + timeout
+        while not _try_lock(handle):
+            if time.monotonic() >= deadline:
+                raise ArgumentError(
+                    error
+                    or f"`folder` must not be in use by another fit: got {str(folder)!r}. Wait "
+                    "for that one, or choose another folder."
+                )
+            time.sleep(LOCK_POLL_SECONDS)
         yield
     finally:
         os.close(handle)
+
+
+def _try_lock(handle: int) -> bool:
+    """Whether no other process has the lock; where a file system has no locks, nobody has."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
+    return True

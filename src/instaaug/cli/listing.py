@@ -86,7 +86,7 @@ def _data() -> dict[str, str]:
 
 
 def _methods() -> dict[str, str]:
-    from instaaug.compare.variants import VARIANTS
+    from instaaug.compare.contenders import VARIANTS
     from instaaug.methods import METHODS
 
     sentences = {name: _first_sentence(method) for name, method in METHODS.items()}

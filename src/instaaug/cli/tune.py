@@ -1,8 +1,7 @@
-"""What ``instaaug tune`` does: search, show every trial, say what was found and how sure it is."""
+"""What ``instaaug tune`` prints: every trial, the best settings and how certain they are."""
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +12,18 @@ from rich.text import Text
 
 from instaaug.cli.settings import choose_settings
 from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar
-from instaaug.compare.budget import seconds_of
-from instaaug.compare.state import claimed_by_one
+from instaaug.compare.plan import parse_duration
+from instaaug.compare.tuning import TuningResult, format_score, tune, with_validation
+from instaaug.compare.tuning_trials import TrialRecord, TuningFolder
 from instaaug.report.charts.tuning import TunedTrial, draw_tuning
 from instaaug.report.comparison import one_line, shorten_words
 from instaaug.report.theme import MissingPlottingError, save_figure
 from instaaug.runs.settings import Task, TrainSettings
 from instaaug.tasks import Interrupted
-from instaaug.tune.folder import TuningFolder
-from instaaug.tune.search import Tuned, held_out, tune
-from instaaug.tune.trial_record import TrialRecord
-from instaaug.tune.verdict import in_words
 
 __all__ = ["run_tune"]
 
-LONGEST_REASON = 100
+MAX_REASON_LENGTH = 100
 COLUMNS = ("trial", "band as diversity", "φ's learning rate", "epochs", "score", "", "time")
 
 
@@ -41,21 +37,21 @@ def run_tune(
 ) -> None:
     """Search with the settings of a file, over which those typed have priority."""
     chosen = choose_settings(given, config)
-    seconds = None if budget is None else seconds_of(budget)
+    seconds = None if budget is None else parse_duration(budget)
     console = Console()
-    folder = TuningFolder(out or _free_or_same(chosen))
+    candidates = folders(chosen.data.source, "tuning")
+    folder = TuningFolder(out) if out else TuningFolder.find(candidates, chosen)
     print_words(console, f"Tuning on {chosen.data.source}; the search is in {folder.path}.")
-    if held_out(chosen) != chosen:
-        share = held_out(chosen).data.validation_fraction
+    if not chosen.data.validation_fraction:
+        share = with_validation(chosen).data.validation_fraction
         print_words(
             console,
             f"The settings hold out no validation images: the trials hold out {share:.0%} of the "
             "training images to be compared on.",
         )
-    show = _Shown(console, chosen, trials)
-    with _alone(folder.path):
-        with _how_to_go_on(folder, chosen), show, progress_bar(console) as on_decode:
-            tuned = tune(
+    try:
+        with _TrialDisplay(console, chosen, trials) as show, progress_bar(console) as on_decode:
+            result = tune(
                 chosen,
                 folder.path,
                 n_trials=trials,
@@ -64,52 +60,36 @@ def run_tune(
                 on_change=show,
                 on_decode=on_decode,
             )
-        _tell(console, folder, chosen.task, tuned)
+    except (Interrupted, KeyboardInterrupt):
+        _print_how_to_go_on(folder, chosen.task)
+        sys.exit(STOPPED)
+    _print_result(console, folder, chosen.task, result)
 
 
-def _tell(console: Console, folder: TuningFolder, task: Task, tuned: Tuned) -> None:
-    words = tuned.verdict.words(task)
-    print_words(console, words[0].upper() + words[1:])
-    if not tuned.verdict.is_default:
+def _print_result(
+    console: Console, folder: TuningFolder, task: Task, result: TuningResult
+) -> None:
+    verdict = result.verdict.describe(task)
+    print_words(console, verdict[0].upper() + verdict[1:])
+    if not result.verdict.is_default:
         print_words(
             console,
-            "The score of the best of several is optimistic: it was chosen for it. Only the test "
+            "The score of the best of several is optimistic: it was chosen by it. Only the test "
             "images, which no trial has seen, tell how good it is.",
         )
     _draw(console, folder, task)
-    print_words(console, f"Train with it: {folder.training_command(tuned.config)}")
+    print_words(console, f"Train with it: {folder.training_command(result.config)}")
 
 
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Keep other searches from the folder; one that could not begin leaves no empty folder."""
-    in_use = (
-        f"`out` must not be in use by another search: {str(path)!r} is. Wait for that one, or "
-        "choose another folder."
-    )
-    with claimed_by_one(path, words=in_use):
-        try:
-            yield
-        finally:
-            if path.is_dir() and not any(path.iterdir()):
-                path.rmdir()
-
-
-def _free_or_same(config: TrainSettings) -> Path:
-    """A new folder, or that of a search with the same settings, to go on with it."""
-    candidates = folders(config.data.source, "tuning")
-    return next(f for f in candidates if not f.exists() or TuningFolder(f).began_with(config))
-
-
-class _Shown:
-    """The trials as they come: a table that grows on a terminal, else a line for each."""
+class _TrialDisplay:
+    """The trials so far: a table that grows on a terminal, else a line for each."""
 
     def __init__(self, console: Console, config: TrainSettings, n_trials: int) -> None:
         self.console, self.config, self.n_trials = console, config, n_trials
         self.n_printed = 0
         self._live: Live | None = None
 
-    def __enter__(self) -> "_Shown":
+    def __enter__(self) -> "_TrialDisplay":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -145,13 +125,13 @@ class _Shown:
         done = self.config.trainer.max_epochs if record.scores else done
         score = ""
         if record.scores:
-            score = in_words(record, self.config.task)
+            score = format_score(record, self.config.task)
         elif record.score is not None:
             in_percent = self.config.task == "classification"
             score = f"{100 * record.score:.1f} %" if in_percent else f"{record.score:.3f}"
-        state = record.state if record.number else f"{record.state}, as it was"
+        state = record.state if record.number else f"{record.state}, unchanged settings"
         if record.reason:
-            state += f": {shorten_words(one_line(record.reason), LONGEST_REASON)}"
+            state += f": {shorten_words(one_line(record.reason), MAX_REASON_LENGTH)}"
         return [
             f"{record.number + 1}/{self.n_trials}",
             bands,
@@ -163,22 +143,17 @@ class _Shown:
         ]
 
 
-@contextmanager
-def _how_to_go_on(folder: TuningFolder, config: TrainSettings) -> Iterator[None]:
-    try:
-        yield
-    except (Interrupted, KeyboardInterrupt):
-        console = Console(stderr=True)
-        words = "Stopped. The same command goes on."
-        if folder.tuned_file.is_file():
-            _draw(console, folder, config.task)
-            words += f" The best so far is in {folder.tuned_file}."
-        print_words(console, words)
-        sys.exit(STOPPED)
+def _print_how_to_go_on(folder: TuningFolder, task: Task) -> None:
+    console = Console(stderr=True)
+    message = "Stopped. The same command goes on."
+    if folder.tuned_file.is_file():
+        _draw(console, folder, task)
+        message += f" The best so far is in {folder.tuned_file}."
+    print_words(console, message)
 
 
 def _draw(console: Console, folder: TuningFolder, task: Task) -> None:
-    """Draw the curve, where there is something to draw with."""
+    """Draw the scores of all trials, if matplotlib is installed."""
     scale = 100 if task == "classification" else 1
     trials = [
         TunedTrial(

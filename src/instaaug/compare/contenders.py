@@ -1,28 +1,44 @@
-"""Which methods take part in a comparison: from what was typed to settings."""
+"""Which methods take part in a comparison: from what was typed to labels and settings."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from instaaug.compare.labels import check_labels, label_from
-from instaaug.compare.variants import VARIANTS
 from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.methods import METHODS
 from instaaug.runs.build import check_method
 from instaaug.runs.settings import TrainSettings
 from instaaug.yaml_files import parse_yaml, read_yaml
 
-__all__ = ["Contender", "read_contenders"]
+__all__ = [
+    "RESERVED_NAMES",
+    "VARIANTS",
+    "Contender",
+    "Variant",
+    "check_labels",
+    "make_label",
+    "read_contenders",
+]
 
 SHARED = ("data.", "model.", "loss.", "trainer.", "views.n_views", "seed", "task")
-OWN = (
+NOT_SHARED = (
     "data.flip",
     "data.held_out_fraction",
     "trainer.gradient_clip_val",
     "trainer.accumulate_grad_batches",
 )
-FILES = (".yaml", ".yml")
+YAML_SUFFIXES = (".yaml", ".yml")
+
+RESERVED_NAMES = (
+    "comparison.json", "leaderboard.md", "leaderboard.csv", "leaderboard.tex", "runs.csv", "report"
+)  # fmt: skip
+"""What a comparison writes beside the folders of its contenders."""
+
+LABEL = re.compile(r"\w(?:[\w.+-]*[\w+-])?")
+MAX_LABEL_BYTES = 200
+WINDOWS_DEVICES = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?")
 
 
 @dataclass(frozen=True)
@@ -30,30 +46,116 @@ class Contender:
     """One row of a comparison.
 
     Arguments:
-        label: Its name there, and that of its folder.
-        settings: What it has in place of the settings that all share.
+        label: Its name in tables, and that of its folder.
+        settings: What it changes in the settings that all contenders share.
     """
 
     label: str
     settings: Mapping[str, Any]
 
-    def config(self, base: TrainSettings) -> TrainSettings:
+    def full_settings(self, base: TrainSettings) -> TrainSettings:
         """Every setting of its runs.
+
+        Raises:
+            ArgumentError: If it changes a setting that must be the same for a fair comparison.
 
         Example:
             >>> mine = Contender("mine", {"method": "random", "method.sizes": [0.5, 1.0]})
-            >>> mine.config(TrainSettings()).method
+            >>> mine.full_settings(TrainSettings()).method
             MethodSettings(name='random', options={'sizes': [0.5, 1.0]})
         """
-        config = base.override(self.settings, source=f"the contender {self.label}")
-        before, after = base.flatten(), config.flatten()
+        settings = base.override(self.settings, source=f"the contender {self.label}")
+        before, after = base.flatten(), settings.flatten()
         for name, value in after.items():
-            if name.startswith(SHARED) and name not in OWN and before[name] != value:
+            if name.startswith(SHARED) and name not in NOT_SHARED and before[name] != value:
                 raise ArgumentError(
                     f"`{name}` must be the same for all methods: the contender {self.label} has "
-                    "its own. Give it for the whole comparison."
+                    f"{value!r}, the others {before[name]!r}. Set it for the whole comparison."
                 )
-        return config
+        return settings
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A name for certain settings of a method, or for a sweep over several.
+
+    Arguments:
+        sentence: A one-line description.
+        members: By label, what each contender changes in the shared settings.
+    """
+
+    sentence: str
+    members: Mapping[str, Mapping[str, Any]]
+
+
+def _crop_sweep() -> dict[str, dict[str, Any]]:
+    smallest = [tenths / 10 for tenths in range(3, 10)]
+    return {
+        f"random-crops-{s}": {"method": {"name": "random", "sizes": [s, 1.0]}} for s in smallest
+    }
+
+
+def _color_sweep() -> dict[str, dict[str, Any]]:
+    """One parameter at a time; hue is a share of the circle, so that 0.5 is all of it."""
+    largest = {"hue": 0.5, "saturation": 1.0, "value": 1.0}
+    off = dict.fromkeys(largest, 0.0)
+    return {
+        f"random-{name}-{round(share * limit, 1)}": {
+            "method": {"name": "random", "strength": {**off, name: share}},
+            "transforms": "hsv_jitter",
+        }
+        for name, limit in largest.items()
+        for share in (0.2, 0.4, 0.6, 0.8, 1.0)
+    }
+
+
+def _variant(
+    name: str, sentence: str, settings: Mapping[str, Any], *, method: str = "instaaug"
+) -> dict[str, Variant]:
+    return {name: Variant(sentence, {name: {"method": method, **settings}})}
+
+
+VARIANTS: Mapping[str, Variant] = {
+    **_variant(
+        "instaaug-uniform",
+        "InstaAug without LRP: place and size of a crop as independent intervals.",
+        {"transforms": "uniform_crop"},
+    ),
+    **_variant(
+        "instaaug-shared",
+        "InstaAug without the input: one learned distribution for all images.",
+        {"phi.conditioning": "none"},
+    ),
+    **_variant(
+        "instaaug-class",
+        "InstaAug with one learned distribution per class.",
+        {"phi.conditioning": "class"},
+    ),
+    **_variant(
+        "instaaug-fixed",
+        "InstaAug with a λ that is not adapted.",
+        {"entropy.rule": "fixed"},
+    ),
+    **_variant(
+        "instaaug-separate",
+        "InstaAug with φ trained in a pass of its own, as in the authors' code.",
+        {"phi.step": "separate"},
+    ),
+    **_variant(
+        "augerino-color",
+        "Augerino with ranges of hue, saturation and value.",
+        {"transforms": "hsv_jitter"},
+        method="augerino",
+    ),
+    "random-crops": Variant(
+        "Random crops; smallest sides from 0.3 to 0.9: seven runs.", _crop_sweep()
+    ),
+    "random-colors": Variant(
+        "Random hue, saturation or value, each from a fifth to all of its range: 15 runs.",
+        _color_sweep(),
+    ),
+}
+"""The paper's ablations and its sweeps over hand-set ranges, for `instaaug list methods`."""
 
 
 def read_contenders(methods: str | Sequence[Any], base: TrainSettings) -> list[Contender]:
@@ -63,7 +165,7 @@ def read_contenders(methods: str | Sequence[Any], base: TrainSettings) -> list[C
         methods: A list of names of methods or variants, and of settings, ``method`` among them;
             or text that is such a list in YAML, names with commas, or a YAML file that maps labels
             to settings.
-        base: The settings that all share.
+        base: The settings that all contenders share.
 
     Raises:
         ArgumentError: If one of them cannot run, or if two have the same label.
@@ -76,16 +178,54 @@ def read_contenders(methods: str | Sequence[Any], base: TrainSettings) -> list[C
         >>> [contender.label for contender in read_contenders("none, mixup", TrainSettings())]
         ['none', 'mixup']
     """
-    if isinstance(methods, str) and methods.endswith(FILES):
-        found = list(_read_file(Path(methods)))
+    if isinstance(methods, str) and methods.endswith(YAML_SUFFIXES):
+        contenders = list(_read_file(Path(methods)))
     else:
-        found = [one for item in _list_items(methods) for one in _read_item(item)]
-    if not found:
+        contenders = [one for item in _list_items(methods) for one in _read_item(item)]
+    if not contenders:
         raise ArgumentError("`methods` must name at least one method: got none.")
-    check_labels([contender.label for contender in found])
-    for contender in found:
-        check_method(contender.config(base))
-    return found
+    check_labels([contender.label for contender in contenders])
+    for contender in contenders:
+        check_method(contender.full_settings(base))
+    return contenders
+
+
+def make_label(text: str) -> str:
+    """A label, which is also a folder name, for a method with its settings.
+
+    Example:
+        >>> make_label("random-sizes=[0.5, 1.0]")
+        'random-sizes-0.5-1.0'
+    """
+    return re.sub(r"[^\w.+]+", "-", text).strip("-.")[:100].rstrip("-.")
+
+
+def check_labels(labels: Iterable[str]) -> None:
+    """Raise unless all can be folders side by side, on every system.
+
+    Raises:
+        ArgumentError: If one cannot name a folder, is reserved, or comes twice.
+    """
+    seen: set[str] = set()
+    for label in labels:
+        folded = label.casefold()  # some file systems ignore case
+        if (
+            not LABEL.fullmatch(label)
+            or len(label.encode("utf-8", "surrogateescape")) > MAX_LABEL_BYTES
+            or folded in RESERVED_NAMES
+            or WINDOWS_DEVICES.fullmatch(folded)
+        ):
+            raise ArgumentError(
+                "Labels must be names of new folders on every system, of letters, digits, dots "
+                f"and dashes, at most {MAX_LABEL_BYTES} bytes, with no dot at the end: got "
+                f"{label[:MAX_LABEL_BYTES]!r}."
+            )
+        if folded in seen:
+            raise ArgumentError(
+                f"`methods` must name every contender once: got {label!r} twice. Give one of them "
+                "other settings, or a `label` of its own."
+            )
+        seen.add(folded)
 
 
 def _list_items(methods: str | Sequence[Any]) -> Sequence[Any]:
@@ -114,8 +254,8 @@ def _read_item(item: Any) -> Iterator[Contender]:
             f"random, method.sizes: [0.5, 1.0]}}: got {str(item)[:100]!r}."
         )
     own = {name: value for name, value in item.items() if name != "label"}
-    label = item.get("label") or label_from("-".join(_label_parts(own)))
-    yield Contender(str(label), _resolve_variant(own, str(label)))
+    label = str(item.get("label") or make_label("-".join(_label_parts(own))))
+    yield Contender(label, _resolve_variant(own, label))
 
 
 def _read_file(path: Path) -> Iterator[Contender]:
@@ -128,8 +268,17 @@ def _read_file(path: Path) -> Iterator[Contender]:
         yield Contender(str(label), _resolve_variant(settings, str(label)))
 
 
+def _find_members(name: str) -> Mapping[str, Mapping[str, Any]]:
+    """By label, the settings of all contenders that a name stands for."""
+    if name in VARIANTS:
+        return VARIANTS[name].members
+    if name not in METHODS and ":" not in name:
+        raise UnknownNameError("method or variant", name, [*METHODS, *VARIANTS])
+    return {make_label(name): {"method": name}}
+
+
 def _resolve_variant(settings: Mapping[str, Any], label: str) -> Mapping[str, Any]:
-    """The settings with those of the variant that they name in place of a method."""
+    """The settings; if their method is the name of a variant, with the variant's settings."""
     name = settings["method"]
     if not isinstance(name, str) or name not in VARIANTS:
         return settings
@@ -141,15 +290,6 @@ def _resolve_variant(settings: Mapping[str, Any], label: str) -> Mapping[str, An
         )
     rest = {key: value for key, value in settings.items() if key != "method"}
     return {**next(iter(members.values())), **rest}
-
-
-def _find_members(name: str) -> Mapping[str, Mapping[str, Any]]:
-    """By label, the settings of all contenders that a name stands for."""
-    if name in VARIANTS:
-        return VARIANTS[name].members
-    if name not in METHODS and ":" not in name:
-        raise UnknownNameError("method or variant", name, [*METHODS, *VARIANTS])
-    return {label_from(name): {"method": name}}
 
 
 def _label_parts(settings: Mapping[str, Any]) -> Iterator[str]:

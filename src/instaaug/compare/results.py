@@ -1,11 +1,15 @@
-"""What came out of a comparison: tables for people and programs, and the page to explore."""
+"""Results of a comparison: tables in several formats, and the HTML page."""
 
 import re
 from dataclasses import replace
 from pathlib import Path
 
-from instaaug.compare.standings import Standing, on_other_images, standing_of
-from instaaug.compare.state import ComparisonState, read_state
+from instaaug.compare.state import (
+    ComparisonState,
+    RunProgress,
+    find_split_mismatches,
+    read_state,
+)
 from instaaug.errors import ArgumentError, DataError
 from instaaug.files import write_text
 from instaaug.report.comparison import MethodComparison, MethodScores, compare_scores
@@ -16,34 +20,38 @@ from instaaug.safe_files import read_json
 
 __all__ = ["environment_note", "read_comparison", "write_page", "write_tables"]
 
-MOST_ON_PAGE = 8
+MAX_ON_PAGE = 8
 SOFTWARE = ("instaaug", "commit", "torch")
 VERSION = re.compile(r"[0-9A-Za-z.+]{1,40}")
 
 
 def read_comparison(out: Path, *, reference: str | None = None) -> MethodComparison:
-    """Every contender that was ever asked for in a folder, with what is known of its runs.
+    """Every contender of a comparison with the scores of its runs so far, sorted and tested.
 
     Arguments:
         out: The folder of the comparison.
-        reference: Label of the contender that others are compared with; if absent, the one that
+        reference: Label of the contender that others are compared with; if None, the one that
             the comparison was called with, or else the best baseline.
+
+    Raises:
+        ArgumentError: If runs were scored by different measures.
+        FileNotFoundError: If the folder holds no comparison.
     """
-    state = _state(out)
-    standings = _standings(out, state)
-    measures = {s.score.measure for s in standings if s.score is not None}
+    state = _require_state(out)
+    runs = _read_runs(out, state)
+    measures = {s.score.measure for s in runs if s.score is not None}
     if len(measures) > 1:
         raise ArgumentError(
-            f"`loss` must be the same for all methods: their scores are {sorted(measures)}, which "
-            "do not compare."
+            "`loss.regression` must be the same for all methods: their scores are "
+            f"{sorted(measures)}, which do not compare."
         )
     named_after = state.reference_named_after
     if reference not in (None, state.reference):
-        named_after = sum(s.status == "done" for s in standings) or None
+        named_after = sum(s.status == "done" for s in runs) or None
     measure = next(iter(measures), "top1")
     is_share = measure == "top1"
     return compare_scores(
-        [_method(label, standings, state) for label in state.contenders],
+        [_method_scores(label, runs, state) for label in state.contenders],
         reference=reference or state.reference,
         named_after=named_after,
         higher_is_better=is_share,
@@ -66,30 +74,33 @@ def write_tables(out: Path, comparison: MethodComparison) -> None:
 
 
 def environment_note(out: Path) -> str:
-    """A sentence on the versions that runs with a result were made by, if they differ."""
-    files = [s.folder / "environment.json" for s in _standings(out, _state(out)) if s.score]
-    found = [_environment(file) for file in files]
-    several = {name: sorted({made[name] for made in found}) for name in SOFTWARE if found}
-    words = [f"{name} {' and '.join(all_)}" for name, all_ in several.items() if len(all_) > 1]
-    return f"Not all runs were made by the same software: {'; '.join(words)}." if words else ""
+    """A sentence on the software versions of runs with a result, if they differ."""
+    state = _require_state(out)
+    files = [s.folder / "environment.json" for s in _read_runs(out, state) if s.score]
+    found = [_read_versions(file) for file in files]
+    versions = {name: sorted({run[name] for run in found}) for name in SOFTWARE}
+    mixed = [f"{name} {' and '.join(all_)}" for name, all_ in versions.items() if len(all_) > 1]
+    return f"Not all runs were made by the same software: {'; '.join(mixed)}." if mixed else ""
 
 
 def write_page(out: Path, comparison: MethodComparison) -> Report | None:
-    """Write the page about the best contenders, with one seed; None if no run has finished."""
-    state = _state(out)
-    done = [s for s in _standings(out, state) if s.status == "done"]
+    """Write the HTML page on the best contenders with one seed; None if no run has finished."""
+    state = _require_state(out)
+    done = [s for s in _read_runs(out, state) if s.status == "done"]
     if not done:
         return None
     seeds = [s.seed for s in done]
-    seed = max(state.every_seed, key=lambda seed: (seeds.count(seed), -seed))  # that most have run
+    seed = max(
+        state.all_seeds, key=lambda seed: (seeds.count(seed), -seed)
+    )  # the one that most have
     folders = {s.label: s.folder for s in done if s.seed == seed}
     names = [method.runs.name for method in comparison.methods]
-    best = [folders[name] for name in names if name in folders][:MOST_ON_PAGE]
+    best = [folders[name] for name in names if name in folders][:MAX_ON_PAGE]
     return write_report(best, out / "report")
 
 
-def _method(label: str, standings: list[Standing], state: ComparisonState) -> MethodScores:
-    own = [s for s in standings if s.label == label]
+def _method_scores(label: str, runs: list[RunProgress], state: ComparisonState) -> MethodScores:
+    own = [s for s in runs if s.label == label]
     cost = state.costs.get(label)
     scores = {s.seed: s.score for s in own if s.score is not None}
     plain = {s.seed: _plain_score(s.folder) for s in own if s.score is not None}
@@ -97,7 +108,7 @@ def _method(label: str, standings: list[Standing], state: ComparisonState) -> Me
         label,
         {seed: score.value for seed, score in scores.items()},
         n_expected=len(state.seeds[label]),
-        is_ours=state.contenders[label].get("method") == "instaaug",
+        is_ours=state.full_settings(label).method.name == "instaaug",
         step_cost=cost[0] if cost else None,
         failures={s.seed: s.sentence for s in own if s.status == "failed"},
         n_views=max((score.n_samples or 1 for score in scores.values()), default=None),
@@ -106,7 +117,7 @@ def _method(label: str, standings: list[Standing], state: ComparisonState) -> Me
 
 
 def _plain_score(folder: Path) -> float | None:
-    """The score of a run from the test images as they are, where it can be read."""
+    """The score of a run on unaugmented test images, if it can be read."""
     try:
         score = accuracy_of(read_record(folder), "plain")
     except DataError:
@@ -114,8 +125,8 @@ def _plain_score(folder: Path) -> float | None:
     return None if score is None else score.value
 
 
-def _environment(file: Path) -> dict[str, str]:
-    """What a run was made by, with "unknown" for what is no version."""
+def _read_versions(file: Path) -> dict[str, str]:
+    """The software versions of a run, "unknown" where they cannot be read."""
     try:
         content = read_json(file)
     except (DataError, OSError):
@@ -127,22 +138,18 @@ def _environment(file: Path) -> dict[str, str]:
     }
 
 
-def _standings(out: Path, state: ComparisonState) -> list[Standing]:
-    """Every run; one that saw other images than the others with its seed has failed."""
-    found = {
-        (label, seed): standing_of(out, label, seed)
-        for label, seeds in state.seeds.items()
-        for seed in seeds
-    }
-    for other, usual in on_other_images(found.values()):
+def _read_runs(out: Path, state: ComparisonState) -> list[RunProgress]:
+    """Every run; one that saw other images than the others with its seed counts as failed."""
+    runs = {(run.label, run.seed): run for run in state.read_progress(out)}
+    for other, usual in find_split_mismatches(runs.values()):
         sentence = f"It saw other images than {usual.label} with this seed: {other.images}."
-        found[other.label, other.seed] = replace(
+        runs[other.label, other.seed] = replace(
             other, status="failed", score=None, sentence=sentence
         )
-    return list(found.values())
+    return list(runs.values())
 
 
-def _state(out: Path) -> ComparisonState:
+def _require_state(out: Path) -> ComparisonState:
     state = read_state(out)
     if state is None:
         raise FileNotFoundError(

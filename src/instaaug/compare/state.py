@@ -1,52 +1,57 @@
-"""What a comparison keeps on disk: its plan, what went wrong, and who is at work."""
+"""What a comparison keeps on disk: its plan, how far each run is, and why runs failed."""
 
 import json
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from instaaug.compare.labels import check_labels
+from instaaug.compare.contenders import Contender, check_labels
 from instaaug.errors import ArgumentError, DataError, InstaAugError
-from instaaug.files import lock_folder, write_text
+from instaaug.files import write_text
+from instaaug.report.records import Score, accuracy_of, read_record
+from instaaug.runs.folder import Run
 from instaaug.runs.settings import TrainSettings
 from instaaug.safe_files import read_json
 
 __all__ = [
     "ComparisonState",
     "Failure",
-    "check_same",
-    "claimed_by_one",
+    "RunProgress",
+    "RunStatus",
+    "check_same_settings",
+    "count_epochs",
+    "find_split_mismatches",
     "read_failure",
+    "read_progress",
     "read_state",
     "write_failure",
     "write_state",
 ]
 
-WITHOUT_EFFECT = {  # on a result
+RunStatus = Literal["waiting", "running", "done", "failed", "stopped"]
+WITHOUT_EFFECT = {  # on results
     "trainer.threads",
     "trainer.log_every_n_steps",
     "trainer.checkpoint_minutes",
     "data.cache_dir",
 }
-SECONDS_BETWEEN = 0.2
 
 
 @dataclass(frozen=True)
 class ComparisonState:
-    """What ``comparison.json`` says; it grows when contenders or seeds are added.
+    """The content of ``comparison.json``, which grows when contenders or seeds are added.
 
     Arguments:
         settings: Those that all contenders share, the epochs among them.
-        contenders: By label, settings over those.
-        seeds: By label, those of the runs that were asked for.
-        budget: The training time of a run that the epochs were chosen for; None if they were
-            given.
-        epoch_seconds: Time of an epoch without augmentation, where it was measured.
-        costs: By label, the cost of a training step as a ratio, with quartiles.
+        contenders: By label, what each changes in them.
+        seeds: By label, the seeds of the runs that were asked for.
+        budget: The training time of a run that the epochs were chosen for; None if the epochs
+            were given.
+        epoch_seconds: Time of an epoch without augmentation, if it was measured.
+        costs: By label, the cost of a training step as a ratio: median, lower and upper quartile.
         reference: Label of the contender that was named to compare with.
         reference_named_after: Runs that had ended when it was named, if any had.
     """
@@ -60,13 +65,17 @@ class ComparisonState:
     reference: str | None = None
     reference_named_after: int | None = None
 
-    def joined(self, later: "ComparisonState") -> "ComparisonState":
-        """The same with what a later call adds; raise if that has other settings."""
-        check_same(
+    def merge(self, later: "ComparisonState") -> "ComparisonState":
+        """This state with the contenders and seeds of a later call.
+
+        Raises:
+            ArgumentError: If the later call has other settings.
+        """
+        check_same_settings(
             TrainSettings.from_mapping(self.settings, source="comparison.json"),
             TrainSettings.from_mapping(later.settings),
-            without=("method.", "seed"),
-            what="the comparison that is there",
+            ignore=("method.", "seed"),
+            owner="the comparison that is there",
         )
         contenders = {**self.contenders, **later.contenders}
         check_labels(contenders)
@@ -74,7 +83,7 @@ class ComparisonState:
             label: sorted({*self.seeds.get(label, ()), *later.seeds.get(label, ())})
             for label in contenders
         }
-        costs = {  # settings that have changed cost something else
+        costs = {  # a contender with changed settings must be timed again
             label: cost
             for label, cost in self.costs.items()
             if contenders[label] == self.contenders[label]
@@ -82,9 +91,22 @@ class ComparisonState:
         return replace(self, contenders=contenders, seeds=seeds, costs={**costs, **later.costs})
 
     @property
-    def every_seed(self) -> list[int]:
-        """The seeds of all contenders."""
+    def all_seeds(self) -> list[int]:
+        """The seeds of all contenders, in order."""
         return sorted({seed for seeds in self.seeds.values() for seed in seeds})
+
+    def full_settings(self, label: str) -> TrainSettings:
+        """Every setting of a contender, but for the seed."""
+        base = TrainSettings.from_mapping(self.settings, source="comparison.json")
+        return Contender(label, self.contenders[label]).full_settings(base)
+
+    def read_progress(self, out: Path) -> "list[RunProgress]":
+        """How far every run is, contender by contender."""
+        return [
+            read_progress(out, label, seed)
+            for label, seeds in self.seeds.items()
+            for seed in seeds
+        ]
 
 
 @dataclass(frozen=True)
@@ -92,46 +114,128 @@ class Failure:
     """Why a run has no result.
 
     Arguments:
-        sentence: In a sentence.
-        log: The last lines that it printed.
+        sentence: What went wrong, in one sentence.
+        log: The last lines that the run printed.
     """
 
     sentence: str
     log: list[str]
 
 
-def check_same(
-    there: TrainSettings, wanted: TrainSettings, *, what: str, without: tuple[str, ...] = ()
+@dataclass(frozen=True)
+class RunProgress:
+    """How far a run of a comparison is.
+
+    Arguments:
+        label: The label of its contender.
+        seed: Its seed.
+        folder: Where it is.
+        status: Whether it waits, runs, or how it ended.
+        epoch: Number of finished epochs.
+        score: Its score on the test images, if it is done.
+        sentence: What went wrong, if it failed.
+        images: Identifies the images it was trained and tested on, if it is done.
+        n_epochs: Epochs to train, if that is known.
+    """
+
+    label: str
+    seed: int
+    folder: Path
+    status: RunStatus = "waiting"
+    epoch: int = 0
+    score: Score | None = None
+    sentence: str = ""
+    images: str | None = None
+    n_epochs: int | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is done or has failed."""
+        return self.status in ("done", "failed")
+
+
+def read_progress(out: Path, label: str, seed: int) -> RunProgress:
+    """How far a run is, according to its folder ``out/LABEL/seed_S``."""
+    folder = out / label / f"seed_{seed}"
+    run = RunProgress(label, seed, folder, epoch=count_epochs(folder))
+    if Run(folder).results_file.exists():
+        return _read_score(run)
+    if failure := read_failure(folder):
+        return replace(run, status="failed", sentence=failure.sentence)
+    return run
+
+
+def count_epochs(folder: Path) -> int:
+    """How many epochs a run has finished: the rows of its table of metrics."""
+    table = Run(folder).metrics
+    return max(0, table.read_bytes().count(b"\n") - 1) if table.is_file() else 0
+
+
+def _read_score(run: RunProgress) -> RunProgress:
+    """The run with its score; a result that cannot be read is a failure of this run alone."""
+    try:
+        record = read_record(run.folder)
+        score = accuracy_of(record)
+    except (DataError, OSError) as error:
+        return replace(run, status="failed", sentence=str(error))
+    if score is None:
+        sentence = f"{str(run.folder / 'results.json')!r} has no score on test images."
+        return replace(run, status="failed", sentence=sentence)
+    split = record.results.get("split_hash")
+    images = None if split is None else f"{split}, {score.n} for the test"
+    return replace(run, status="done", score=score, images=images)
+
+
+def find_split_mismatches(runs: Iterable[RunProgress]) -> list[tuple[RunProgress, RunProgress]]:
+    """Runs that saw other images than most runs with their seed, each paired with one of those."""
+    by_seed: dict[int, list[RunProgress]] = {}
+    for run in runs:
+        if run.images is not None:
+            by_seed.setdefault(run.seed, []).append(run)
+    mismatches = []
+    for same_seed in by_seed.values():
+        usual, _ = Counter(run.images for run in same_seed).most_common(1)[0]
+        example = next(run for run in same_seed if run.images == usual)
+        mismatches += [(run, example) for run in same_seed if run.images != usual]
+    return mismatches
+
+
+def check_same_settings(
+    there: TrainSettings, wanted: TrainSettings, *, owner: str, ignore: tuple[str, ...] = ()
 ) -> None:
     """Raise, and name the setting, if two runs would not give the same result.
 
     Arguments:
         there: Settings on disk.
         wanted: Settings that were asked for.
-        what: What has the first ones.
-        without: First letters of the names of settings that may differ.
+        owner: What the settings on disk belong to, for the error.
+        ignore: Prefixes of settings that may differ.
     """
     kept, asked = there.flatten(), wanted.flatten()
     names = {*kept, *asked} - WITHOUT_EFFECT
-    for name in sorted(name for name in names if not name.startswith(without)):
+    for name in sorted(name for name in names if not name.startswith(ignore)):
         if kept.get(name) != asked.get(name):
             raise ArgumentError(
-                f"`{name}` must be {kept.get(name)!r} as in {what}: got {asked.get(name)!r}. "
+                f"`{name}` must be {kept.get(name)!r} as in {owner}: got {asked.get(name)!r}. "
                 "Choose another folder for other settings."
             )
 
 
 def read_state(out: Path) -> ComparisonState | None:
-    """What is known of the comparison in a folder; None if there is none."""
+    """The state of the comparison in a folder; None if there is none.
+
+    Raises:
+        DataError: If ``comparison.json`` is damaged.
+    """
     path = out / "comparison.json"
     if not path.is_file():
         return None
     try:
-        return _as_written(read_json(path))
+        return _parse_state(read_json(path))
     except (InstaAugError, TypeError) as error:
-        words = str(error).rstrip(".")
+        reason = str(error).rstrip(".")
         raise DataError(
-            f"{str(path)!r} must be as `instaaug compare` wrote it: {words}. Restore it, or "
+            f"{str(path)!r} must be as `instaaug compare` wrote it: {reason}. Restore it, or "
             "choose another folder."
         ) from None
 
@@ -161,37 +265,12 @@ def write_failure(folder: Path, failure: Failure) -> None:
     _write_json(folder / "failure.json", asdict(failure))
 
 
-@contextmanager
-def claimed_by_one(folder: Path, *, words: str, seconds: float = 0.0) -> Iterator[None]:
-    """Keep others from working in a folder; whoever dies gives it up.
-
-    Arguments:
-        folder: The folder.
-        words: The error if another one works there.
-        seconds: How long to wait for that other one.
-    """
-    until = time.monotonic() + seconds
-    with ExitStack() as stack:
-        while True:
-            try:
-                stack.enter_context(lock_folder(folder))
-                break
-            except ArgumentError:
-                if time.monotonic() >= until:
-                    raise ArgumentError(words) from None
-            time.sleep(SECONDS_BETWEEN)
-        yield
-
-
-def _as_written(content: dict[str, Any]) -> ComparisonState:
-    """The state that a file holds; raise unless everything in it has its kind."""
-    contenders, seeds = content.get("contenders"), content.get("seeds")
+def _parse_state(content: dict[str, Any]) -> ComparisonState:
+    """The state that a file holds; raise unless every part of it is valid."""
     seconds = content.get("epoch_seconds")
-    if isinstance(seeds, list) and isinstance(contenders, dict):  # once the same for all
-        content = {**content, "seeds": dict.fromkeys(contenders, seeds)}
-    for name, is_right in (
+    for name, is_valid in (
         ("settings", isinstance(content.get("settings"), dict)),
-        ("contenders", _is_mapping(contenders, _is_contender)),
+        ("contenders", _is_mapping(content.get("contenders"), _is_contender)),
         ("seeds", _is_mapping(content.get("seeds"), _are_seeds)),
         ("budget", isinstance(content.get("budget"), str | None)),
         ("epoch_seconds", seconds is None or _is_positive(seconds)),
@@ -199,7 +278,7 @@ def _as_written(content: dict[str, Any]) -> ComparisonState:
         ("reference", isinstance(content.get("reference"), str | None)),
         ("reference_named_after", isinstance(content.get("reference_named_after"), int | None)),
     ):
-        if not is_right:
+        if not is_valid:
             raise DataError(f"its `{name}` are damaged")
     state = ComparisonState(**content)
     if not state.contenders or state.seeds.keys() != state.contenders.keys():
@@ -207,12 +286,13 @@ def _as_written(content: dict[str, Any]) -> ComparisonState:
     if not {*state.costs, state.reference or min(state.contenders)} <= state.contenders.keys():
         raise DataError("its `costs` or its `reference` are of none of its `contenders`")
     check_labels(state.contenders)
-    TrainSettings.from_mapping(state.settings, source="comparison.json")
+    for label in state.contenders:
+        state.full_settings(label)
     return state
 
 
-def _is_mapping(value: Any, is_right: Callable[[Any], bool]) -> bool:
-    return isinstance(value, dict) and all(map(is_right, value.values()))
+def _is_mapping(value: Any, is_valid: Callable[[Any], bool]) -> bool:
+    return isinstance(value, dict) and all(map(is_valid, value.values()))
 
 
 def _is_contender(value: Any) -> bool:

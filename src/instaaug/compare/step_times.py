@@ -1,34 +1,46 @@
-"""Training steps of several runs, timed in turns: a slow moment of the machine hits them all."""
+"""What training steps cost: steps of several runs, timed in turns on the same machine."""
 
 import logging
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
+from statistics import median, quantiles
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from lightning.pytorch import LightningModule, Trainer
 from typing_extensions import override
 
-from instaaug.errors import InstaAugError
+from instaaug.errors import ArgumentError, DataError, InstaAugError, ShapeError, UnknownNameError
 from instaaug.methods import find_method
 from instaaug.runs.lightning import LOGGERS
 from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import train
 from instaaug.tasks.callbacks import AfterTask
 
-__all__ = ["StepTimes", "plainest", "timed_steps"]
+__all__ = [
+    "StepCost",
+    "StepTimes",
+    "measure_epoch",
+    "measure_step_costs",
+    "step_cost",
+    "time_steps",
+    "without_augmentation",
+]
 
 N_WARM_UP, N_TIMED = 3, 24
-LONGEST = 600.0  # seconds of steps of all runs together, after which fewer rounds must do
-SHORTEST = {"n_folds": 1, "n_trials": 1, "fold_epochs": 1}  # search of fast_autoaugment
-VALIDATION = 1 / 3  # of the time of a training step: the forward pass alone
+MAX_SECONDS = 600.0  # for the steps of all runs together; after that, fewer rounds must do
+SHORTEST_SEARCH = {"n_folds": 1, "n_trials": 1, "fold_epochs": 1}  # of fast_autoaugment
+VALIDATION_COST = 1 / 3  # of a training step: the forward pass alone
+MIN_ROUND_STEPS = 3
+GROUP_SIZE = 6  # contenders whose models are in memory at a time
+USER_ERRORS = (ArgumentError, DataError, ShapeError, UnknownNameError)
 
 
 @dataclass
@@ -36,9 +48,9 @@ class StepTimes:
     """What was measured of a run.
 
     Arguments:
-        seconds: Of its steps that count, in order.
-        steps_per_epoch: Training steps, and validation as the steps that take as long.
-        period: Steps after which its work repeats: a search, say, that is not in every step.
+        seconds: Duration of each step after the warm-up.
+        steps_per_epoch: Training steps, plus validation counted in training steps.
+        period: Steps after which its work repeats, for a method that searches now and then.
         error: Why it could not go on.
     """
 
@@ -48,76 +60,162 @@ class StepTimes:
     error: Exception | None = None
 
 
-def timed_steps(
-    configs: Mapping[str, TrainSettings], *, n_warm_up: int = N_WARM_UP, n_timed: int = N_TIMED
+class StepCost(NamedTuple):
+    """The duration of a training step, as a ratio to one without augmentation.
+
+    Arguments:
+        median: The median over rounds of steps.
+        low: The lower quartile.
+        high: The upper quartile.
+    """
+
+    median: float
+    low: float
+    high: float
+
+
+def time_steps(
+    runs: Mapping[str, TrainSettings], *, n_warm_up: int = N_WARM_UP, n_timed: int = N_TIMED
 ) -> dict[str, StepTimes]:
     """Time steps of real training: one of each run, then the next of each, and so on.
 
-    Every run is trained by a thread of its own, of which one is awake at a time.
+    A moment in which the machine is slow thus affects all runs. Every run is trained by a thread
+    of its own, of which one is awake at a time.
 
     Arguments:
-        configs: Settings by name.
+        runs: Settings by name.
         n_warm_up: First steps that do not count.
         n_timed: Steps that do; more if that makes whole periods, fewer if they take very long.
     """
-    ring = _Ring(n_warm_up, n_timed)
+    turns = _Turns(n_warm_up, n_timed)
     threads = []
-    with TemporaryDirectory() as folder, _as_before():
+    with TemporaryDirectory() as folder, _restore_globals():
         try:
-            for number, (name, config) in enumerate(configs.items()):
-                times = ring.join(name)
-                work = (_shortened(config, n_warm_up + n_timed), Path(folder) / str(number))
-                thread = threading.Thread(
-                    target=_train, args=(*work, ring, name, times), daemon=True
-                )
+            for number, (name, settings) in enumerate(runs.items()):
+                times = turns.join(name)
+                arguments = (
+                    _shorten(settings, n_warm_up + n_timed), Path(folder) / str(number),
+                    turns, name, times,
+                )  # fmt: skip
+                thread = threading.Thread(target=_train, args=arguments, daemon=True)
                 threads.append(thread)
                 thread.start()
-                ring.wait_until_ready(name)
-            ring.begin()
-            ring.wait_until_over()
+                turns.wait_until_ready(name)
+            turns.begin()
+            turns.wait_until_over()
         finally:
-            ring.end()
+            turns.end()
             for thread in threads:
                 thread.join()
-    for times in ring.times.values():
+    for times in turns.times.values():
         del times.seconds[:n_warm_up]
-    return ring.times
+    return turns.times
 
 
-def plainest(config: TrainSettings) -> TrainSettings:
+def measure_epoch(settings: TrainSettings) -> float:
+    """Seconds of an epoch without augmentation, extrapolated from a few steps."""
+    times = time_steps({"none": without_augmentation(settings)})["none"]
+    if times.error is not None:
+        raise times.error
+    return median(times.seconds) * times.steps_per_epoch
+
+
+def measure_step_costs(
+    runs: Mapping[str, TrainSettings], base: TrainSettings
+) -> dict[str, StepCost]:
+    """Time real training steps of contenders, in turns with steps without augmentation.
+
+    Arguments:
+        runs: Settings by label.
+        base: The settings that all contenders share, used for the steps without augmentation.
+
+    Returns:
+        Costs by label, without contenders that failed (their runs will report why) and those
+        too slow to finish one period.
+
+    Raises:
+        ArgumentError: If the settings of a contender cannot work with these images.
+    """
+    labels = list(runs)
+    costs = {}
+    for first in range(0, len(labels), GROUP_SIZE):
+        group = {label: runs[label] for label in labels[first : first + GROUP_SIZE]}
+        times = time_steps({"": without_augmentation(base), **group})
+        _raise_user_errors(times)
+        for label in group:
+            found = times[label]
+            if found.error is None and len(found.seconds) >= found.period:
+                costs[label] = step_cost(found.seconds, times[""].seconds, period=found.period)
+    return costs
+
+
+def step_cost(seconds: Sequence[float], without: Sequence[float], *, period: int = 1) -> StepCost:
+    """The ratio of steps that were timed in turns, over rounds of whole periods.
+
+    Arguments:
+        seconds: Durations of steps with a method.
+        without: Durations of steps without augmentation.
+        period: Steps after which the method's work repeats.
+
+    Example:
+        >>> every_fourth_searches = [1.0, 1.0, 1.0, 5.0] * 6
+        >>> step_cost(every_fourth_searches, [1.0] * 24, period=4)
+        StepCost(median=2.0, low=2.0, high=2.0)
+    """
+    n = min(len(seconds), len(without))
+    size = min(period * ceil(MIN_ROUND_STEPS / period), n - n % period) or n
+    ratios = [
+        sum(seconds[i : i + size]) / sum(without[i : i + size])
+        for i in range(0, n - size + 1, size)
+    ]
+    low, _, high = quantiles(ratios, method="inclusive") if len(ratios) > 1 else ratios * 3
+    return StepCost(median(ratios), low, high)
+
+
+def without_augmentation(settings: TrainSettings) -> TrainSettings:
     """The same run without any method."""
-    return config.override({"method": "none", "phi.step": "joint"})
+    return settings.override({"method": "none", "phi.step": "joint"})
 
 
-def _shortened(config: TrainSettings, n_steps: int) -> TrainSettings:
-    """A run that augments from its first step, and has so many of them."""
-    if find_method(config.method.name).needs_search:  # which comes before its steps
-        config = config.override({"method": SHORTEST})
+def _raise_user_errors(times: Mapping[str, StepTimes]) -> None:
+    if (error := times[""].error) is not None:
+        raise error  # nothing can be trained
+    for label, found in times.items():
+        if isinstance(found.error, USER_ERRORS):
+            raise ArgumentError(f"{found.error} (the contender {label})") from found.error
+
+
+def _shorten(settings: TrainSettings, n_steps: int) -> TrainSettings:
+    """The settings of a run with at least ``n_steps`` steps, augmented from the first one on."""
+    if find_method(settings.method.name).needs_search:  # before its first step
+        settings = settings.override({"method": SHORTEST_SEARCH})
     changes = {"trainer.max_epochs": n_steps + 1, "pretrain_epochs": 0, "phi.rest_epochs": 0}
-    return config.override(changes)
+    return settings.override(changes)
 
 
-def _train(config: TrainSettings, out: Path, ring: "_Ring", name: str, times: StepTimes) -> None:
+def _train(
+    settings: TrainSettings, out: Path, turns: "_Turns", name: str, times: StepTimes
+) -> None:
     try:
-        train(config, out, callbacks=[_Turns(ring, name, times)])
-    except _Enough:
+        train(settings, out, callbacks=[_TakeTurns(turns, name, times)])
+    except _EnoughSteps:
         pass
     except Exception as error:
         times.error = error
     finally:
-        ring.leave(name)
+        turns.leave(name)
 
 
-class _Enough(InstaAugError):  # noqa: N818  # nothing went wrong
+class _EnoughSteps(InstaAugError):  # noqa: N818  # nothing went wrong
     """Enough steps were timed."""
 
 
-class _Ring:
-    """Whose turn it is.
+class _Turns:
+    """Lets one run at a time take a step.
 
     Arguments:
         n_warm_up: First steps that do not count.
-        n_timed: Steps that do.
+        n_timed: Steps that count.
     """
 
     def __init__(self, n_warm_up: int, n_timed: int) -> None:
@@ -127,24 +225,24 @@ class _Ring:
         self.ready: set[str] = set()
         self.turn: str | None = None
         self.is_over = False
-        self.until = float("inf")
+        self.deadline = float("inf")
         self._changed = threading.Condition()
 
     def join(self, name: str) -> StepTimes:
-        """One more, who has not begun yet."""
+        """Add a run, which has not begun yet."""
         self.members.append(name)
         self.times[name] = StepTimes()
         return self.times[name]
 
     def wait_until_ready(self, name: str) -> None:
-        """Until it waits for its turn, or has left."""
+        """Block until a run waits for its turn or has ended."""
         with self._changed:
             self._changed.wait_for(lambda: name in self.ready or name not in self.members)
 
     def begin(self) -> None:
-        """Give the first one its turn."""
+        """Give the first run its turn."""
         with self._changed:
-            self.until = time.monotonic() + LONGEST
+            self.deadline = time.monotonic() + MAX_SECONDS
             least = self.n_timed
             for period in (times.period for times in self.times.values()):
                 self.n_timed = max(self.n_timed, period * ceil(least / period))
@@ -152,12 +250,12 @@ class _Ring:
             self._changed.notify_all()
 
     def wait_until_over(self) -> None:
-        """Until all have done their steps, or have left."""
+        """Block until all runs have done their steps or have ended."""
         with self._changed:
             self._changed.wait_for(lambda: self.is_over or not self.members)
 
     def take(self, name: str) -> bool:
-        """Wait for its turn; False if all is over."""
+        """Block until it is the run's turn; False if timing is over."""
         with self._changed:
             self.ready.add(name)
             self._changed.notify_all()
@@ -165,18 +263,18 @@ class _Ring:
             return not self.is_over
 
     def pass_on(self, name: str) -> None:
-        """Give the turn to the next one; all is over when the last one has done its steps."""
+        """Give the turn to the next run; timing is over when the last one has done its steps."""
         with self._changed:
             place = self.members.index(name)
             self.turn = self.members[(place + 1) % len(self.members)]
             if place == len(self.members) - 1:
                 n_done = len(self.times[name].seconds) - self.n_warm_up
-                is_late = n_done > 0 and time.monotonic() > self.until
+                is_late = n_done > 0 and time.monotonic() > self.deadline
                 self.is_over |= n_done >= self.n_timed or is_late
             self._changed.notify_all()
 
     def leave(self, name: str) -> None:
-        """Go on without it."""
+        """Remove a run that has ended."""
         with self._changed:
             place = self.members.index(name)
             self.members.remove(name)
@@ -185,17 +283,17 @@ class _Ring:
             self._changed.notify_all()
 
     def end(self) -> None:
-        """Wake all, who then end."""
+        """Wake all runs, so that they end."""
         with self._changed:
             self.is_over = True
             self._changed.notify_all()
 
 
-class _Turns(AfterTask):
-    """Lets a run take a step whenever it is its turn, and notes how long that took."""
+class _TakeTurns(AfterTask):
+    """Makes a run wait for its turn before each step, and records how long the step took."""
 
-    def __init__(self, ring: _Ring, name: str, times: StepTimes) -> None:
-        self.ring, self.name, self.times = ring, name, times
+    def __init__(self, turns: _Turns, name: str, times: StepTimes) -> None:
+        self.turns, self.name, self.times = turns, name, times
         self._began = 0.0
 
     @override
@@ -204,10 +302,10 @@ class _Turns(AfterTask):
     ) -> None:
         n_validation = sum(n for n in trainer.num_val_batches if isinstance(n, int))
         n_training = float(trainer.num_training_batches)
-        self.times.steps_per_epoch = n_training + VALIDATION * n_validation
+        self.times.steps_per_epoch = n_training + VALIDATION_COST * n_validation
         self.times.period = getattr(getattr(pl_module, "augmenter", None), "search_every", 1)
-        if not self.ring.take(self.name):
-            raise _Enough("Enough steps were timed.")
+        if not self.turns.take(self.name):
+            raise _EnoughSteps("Enough steps were timed.")
         self._began = _now(pl_module)
 
     @override
@@ -220,7 +318,7 @@ class _Turns(AfterTask):
         batch_idx: int,
     ) -> None:
         self.times.seconds.append(_now(pl_module) - self._began)
-        self.ring.pass_on(self.name)
+        self.turns.pass_on(self.name)
 
 
 def _now(module: LightningModule) -> float:
@@ -230,8 +328,8 @@ def _now(module: LightningModule) -> float:
 
 
 @contextmanager
-def _as_before() -> Iterator[None]:
-    """Threads that train put filters and levels back in any order: do it again, in the right."""
+def _restore_globals() -> Iterator[None]:
+    """Restore log levels, warning filters and thread counts, which runs restore in any order."""
     levels = {name: logging.getLogger(name).level for name in LOGGERS}
     n_threads = torch.get_num_threads()
     with warnings.catch_warnings():

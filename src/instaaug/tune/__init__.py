@@ -1,1 +1,0 @@
-"""A search for the entropy band and the learning rate of φ, on validation images."""
