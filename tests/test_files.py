@@ -1,6 +1,7 @@
 """Files are whole or absent, whatever happens while they are written."""
 
 import errno
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
@@ -8,8 +9,8 @@ from typing import IO
 import pytest
 import torch
 
-from instaaug.errors import DiskError
-from instaaug.files import write_atomically, write_text
+from instaaug.errors import ArgumentError, DiskError
+from instaaug.files import lock_folder, write_atomically, write_text
 
 OLD, NEW = b"what was there before", b"something new" * 1000
 
@@ -118,3 +119,33 @@ def test_a_folder_that_may_not_be_written_is_no_full_disk(path: Path) -> None:
 
     with pytest.raises(PermissionError, match="Permission denied"):
         write_atomically(path, write)
+
+
+def test_a_folder_is_held_by_one_at_a_time(tmp_path: Path) -> None:
+    with lock_folder(tmp_path):
+        with pytest.raises(ArgumentError, match="in use by another"), lock_folder(tmp_path):
+            pass
+        with (
+            pytest.raises(ArgumentError, match="This folder is busy"),
+            lock_folder(tmp_path, error="This folder is busy.", timeout=0.01),
+        ):
+            pass
+        with lock_folder(tmp_path / "another"), lock_folder(None):
+            pass
+    with lock_folder(tmp_path):  # free again
+        pass
+
+
+def test_an_error_within_a_locked_folder_is_passed_on(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="another thing"), lock_folder(tmp_path):
+        raise ArgumentError("another thing")
+
+
+def test_a_lock_can_be_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("instaaug.files.LOCK_POLL_SECONDS", 0.0)
+    holder = lock_folder(tmp_path)
+    holder.__enter__()
+    release = threading.Timer(0.05, holder.__exit__, (None, None, None))
+    release.start()
+    with lock_folder(tmp_path, timeout=10.0):
+        release.join()

@@ -12,11 +12,11 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from instaaug.cli.standings import shown_standings, standings_table
+from instaaug.compare.standings import Standing
 from rich.console import Console
 
 from instaaug.cli.compare import _and_written
-from instaaug.cli.standings import shown_standings, standings_table
-from instaaug.compare.standings import Standing
 from instaaug.compare.state import claimed_by_one
 from instaaug.errors import DataError
 from instaaug.report.records import Score

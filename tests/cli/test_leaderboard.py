@@ -3,9 +3,9 @@
 import io
 
 import pytest
+from instaaug.cli.leaderboard import leaderboard_table
 from rich.console import Console
 
-from instaaug.cli.leaderboard import leaderboard_table
 from instaaug.report.comparison import MethodComparison, compare_scores, one_line
 from instaaug.report.tables import table_rows
 from tests.support.compared import HOSTILE, ROWS, VIEWED, runs

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from instaaug.runs.augmenters import AUGMENTERS
 
-from instaaug.compare.variants import VARIANTS
+from instaaug.compare.contenders import VARIANTS
 from instaaug.data import DATASETS
 from instaaug.networks import MODELS
 from instaaug.runs.settings import PANELS, TrainSettings, setting_help

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from instaaug.tune.search import tune
 from PIL import Image
 from rich.console import Console
 
@@ -16,7 +17,6 @@ from instaaug.compare.state import claimed_by_one
 from instaaug.errors import ArgumentError
 from instaaug.report.theme import MissingPlottingError
 from instaaug.runs.settings import read_config
-from instaaug.tune.search import tune
 from instaaug.yaml_files import read_yaml
 from tests.support.picture_folders import plain_folder
 

@@ -1,4 +1,4 @@
-"""Files that someone has damaged: a sentence, and no more is lost than what they held."""
+"""What is read from the files of a comparison, whole or damaged."""
 
 import json
 import shutil
@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from instaaug.compare.comparing import compare
-from instaaug.compare.contenders import read_contenders
+from instaaug.compare.contenders import Contender, read_contenders
 from instaaug.compare.results import (
     environment_note,
     read_comparison,
     write_tables,
 )
+from instaaug.compare.runner import run_contenders
 from instaaug.compare.state import Failure, read_failure, read_state
 from instaaug.errors import DataError
 from instaaug.runs.settings import TrainSettings
@@ -28,29 +28,25 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("whole") / "out"
     made = {"instaaug": "1.0", "commit": None, "torch": "2.4"}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("instaaug.compare.comparing.SECONDS_BETWEEN", 0.0)
+        patch.setattr("instaaug.compare.runner.POLL_SECONDS", 0.0)
         patch.setattr("instaaug.runs.folder.environment", lambda: made)
-        compare(BASE, read_contenders("none,random", BASE), [0, 1], folder, start=Fleet())
+        run_contenders(BASE, read_contenders("none,random", BASE), [0, 1], folder, start=Fleet())
     return folder
 
 
 @pytest.fixture
 def out(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of it to be damaged."""
-    monkeypatch.setattr("instaaug.compare.comparing.SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr("instaaug.compare.runner.POLL_SECONDS", 0.0)
     shutil.copytree(whole, tmp_path / "out")
     return tmp_path / "out"
 
 
-NOTE = json.loads(
-    json.dumps(
-        {
-            "settings": BASE.to_dict(),
-            "contenders": {"none": {"method": "none"}},
-            "seeds": {"none": [0]},
-        }
-    )
-)
+STATE = {
+    "settings": BASE.to_mapping(),
+    "contenders": {"none": {"method": "none"}},
+    "seeds": {"none": [0]},
+}
 
 
 @pytest.mark.parametrize(
@@ -58,12 +54,16 @@ NOTE = json.loads(
     [
         ({"settings": 3}, "`settings`"),
         ({"settings": {"epoch": 3}}, "no setting in comparison.json called 'epoch'"),
-        ({"settings": {"epochs": "many"}}, "`epochs`"),
+        ({"settings": {"trainer.max_epochs": "many"}}, "`trainer.max_epochs`"),
         ({"contenders": ["none"]}, "`contenders`"),
         ({"contenders": {}}, "`seeds` are not those of its `contenders`"),
         ({"contenders": {"none": {}}}, "`contenders`"),
-        ({"contenders": {"../up": {"method": "none"}}, "seeds": [0]}, r"Labels .* got '\.\./up'"),
-        ({"seeds": 3}, "`seeds`"),
+        ({"contenders": {"none": {"method": "none", "x": 1}}}, "no setting .* called 'x'"),
+        (
+            {"contenders": {"../up": {"method": "none"}}, "seeds": {"../up": [0]}},
+            r"Labels .* got '\.\./up'",
+        ),
+        ({"seeds": [0]}, "`seeds`"),
         ({"seeds": {"none": ["x"]}}, "`seeds`"),
         ({"seeds": {"none": []}}, "`seeds`"),
         ({"seeds": {"random": [0]}}, "`seeds` are not those of its `contenders`"),
@@ -82,9 +82,9 @@ def test_a_damaged_plan_says_what_is_wrong(
     tmp_path: Path, change: dict[str, Any], words: str
 ) -> None:
     file = tmp_path / "comparison.json"
-    file.write_text(json.dumps(NOTE))
+    file.write_text(json.dumps(STATE))
     assert read_state(tmp_path) is not None
-    file.write_text(json.dumps({**NOTE, **change}))
+    file.write_text(json.dumps({**STATE, **change}))
     with pytest.raises(DataError, match=f"must be as `instaaug compare` wrote it: .*{words}"):
         read_state(tmp_path)
 
@@ -93,14 +93,23 @@ def test_a_damaged_plan_says_what_is_wrong(
 def test_a_plan_that_is_no_plan_says_so(tmp_path: Path, text: str) -> None:
     (tmp_path / "comparison.json").write_text(text)
     with pytest.raises(DataError, match="must be as `instaaug compare` wrote it"):
-        compare(BASE, read_contenders("none", BASE), [0], tmp_path, start=Fleet())
+        run_contenders(BASE, read_contenders("none", BASE), [0], tmp_path, start=Fleet())
 
 
-def test_seeds_may_be_the_same_for_all(tmp_path: Path) -> None:
-    (tmp_path / "comparison.json").write_text(json.dumps({**NOTE, "seeds": [2, 3]}))
-    state = read_state(tmp_path)
-    assert state is not None
-    assert state.seeds == {"none": [2, 3]}
+def test_every_spelling_of_instaaug_is_ours(tmp_path: Path) -> None:
+    """Otherwise it would be a baseline, and might become the reference."""
+    spellings: list[dict[str, Any]] = [
+        {"method": "instaaug"},
+        {"method": {"name": "instaaug"}},
+        {"method": {"name": "random", "sizes": [0.5, 1.0]}},
+    ]
+    contenders = [Contender(f"c{i}", settings) for i, settings in enumerate(spellings)]
+    run_contenders(BASE, contenders, [0], tmp_path, start=Fleet())
+    comparison = read_comparison(tmp_path)
+    assert {m.runs.name: m.runs.is_ours for m in comparison.methods} == {
+        "c0": True, "c1": True, "c2": False
+    }  # fmt: skip
+    assert comparison.reference == "c2"
 
 
 @pytest.mark.parametrize(
@@ -122,9 +131,11 @@ def test_a_run_with_a_damaged_file_has_failed_and_no_other(
     assert len(runs["none"].scores) == 1
     assert len(runs["random"].scores) == 2
     again = Fleet()
-    compare(BASE, read_contenders("none,random", BASE), [0, 1], out, start=again)
+    run_contenders(BASE, read_contenders("none,random", BASE), [0, 1], out, start=again)
     assert again.started == []
-    compare(BASE, read_contenders("none,random", BASE), [0, 1], out, start=again, retry=True)
+    run_contenders(
+        BASE, read_contenders("none,random", BASE), [0, 1], out, start=again, retry=True
+    )
     assert again.started == ["none/seed_0"]
     assert not read_comparison(out).methods[0].runs.failures
 

@@ -1,21 +1,24 @@
-"""The search itself, on trials that are computed instead of trained."""
+"""The search for the band and φ's learning rate, on trials that are computed, not trained."""
 
+import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from math import exp, log
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from instaaug.errors import ArgumentError, NonFiniteError
+from instaaug.augmentation import InstaAug
+from instaaug.compare.tuning import SearchSpace, TuningResult, judge, tune
+from instaaug.compare.tuning_trials import ReportScore, TrialRecord, TuningFolder, rung_epochs
+from instaaug.errors import ArgumentError, DataError, DiskError, InstaAugError, NonFiniteError
+from instaaug.files import lock_folder
 from instaaug.methods.fast_auto_augment import MissingOptunaError
+from instaaug.runs.build import build_task
+from instaaug.runs.folder import DataFacts
 from instaaug.runs.settings import TrainSettings
-from instaaug.tune.folder import TuningFolder
-from instaaug.tune.search import Tuned, tune
-from instaaug.tune.trial import Report, rungs_of
-from instaaug.tune.trial_record import TrialRecord
 from instaaug.yaml_files import read_yaml
 from tests.runs.conftest import few_sprites
 
@@ -35,9 +38,10 @@ CENTER, RATE = 0.13, 1e-4  # the planted optimum; the default is 0.077 and 1e-3
 
 def quality(config: TrainSettings) -> float:
     """Highest, 0.9, at the planted optimum."""
-    low, high = config.diversity if isinstance(config.diversity, tuple) else (0.06, 0.10)
+    band = config.entropy.diversity
+    low, high = band if isinstance(band, tuple) else (0.06, 0.10)
     off_center = log(low * high) / 2 - log(CENTER)
-    off_rate = log(config.phi_learning_rate / RATE) / 4
+    off_rate = log(config.phi.learning_rate / RATE) / 4
     return 0.9 * exp(-(off_center**2) - off_rate**2)
 
 
@@ -50,16 +54,16 @@ class Fake:
         self.epochs = 0
 
     def __call__(
-        self, config: TrainSettings, folder: Path, report: Report
+        self, config: TrainSettings, folder: Path, report: ReportScore
     ) -> Sequence[float] | None:
         self.folders.append(folder.name)
         self.configs.append(config)
         done = 0
-        for epoch in rungs_of(config):
+        for epoch in rung_epochs(config):
             self.epochs, done = self.epochs + epoch - done, epoch
-            if report(epoch, quality(config) * epoch / config.epochs):
+            if report(epoch, quality(config) * epoch / config.trainer.max_epochs):
                 return None
-        self.epochs += config.epochs - done
+        self.epochs += config.trainer.max_epochs - done
         n_right = round(N_IMAGES * quality(config))
         return [1.0] * n_right + [0.0] * (N_IMAGES - n_right)
 
@@ -72,10 +76,10 @@ class Interrupting(Fake):
         self.at = at
 
     def __call__(
-        self, config: TrainSettings, folder: Path, report: Report
+        self, config: TrainSettings, folder: Path, report: ReportScore
     ) -> Sequence[float] | None:
         if len(self.configs) == self.at:
-            report(rungs_of(config)[0], 0.99)
+            report(rung_epochs(config)[0], 0.99)
             raise KeyboardInterrupt
         return super().__call__(config, folder, report)
 
@@ -85,7 +89,7 @@ def without_time(records: Sequence[TrialRecord]) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Fake, Tuned]:
+def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Fake, TuningResult]:
     """A search of many trials."""
     fake, folder = Fake(), tmp_path_factory.mktemp("searched")
     with pytest.MonkeyPatch.context() as patch:
@@ -95,7 +99,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Fake, Tuned]:
     return fake, tuned
 
 
-def test_the_first_trial_are_the_settings_as_they_are(tmp_path: Path) -> None:
+def test_the_first_trial_has_the_unchanged_settings(tmp_path: Path) -> None:
     config = CONFIG.override(
         {"entropy.band": (3.0, 3.5), "phi.learning_rate": 0.5}
     )  # outside of the usual
@@ -107,12 +111,13 @@ def test_the_first_trial_are_the_settings_as_they_are(tmp_path: Path) -> None:
     largest = log(321)
     assert first.bands["crop"] == pytest.approx((exp(3.0 - largest), exp(3.5 - largest)))
     assert first.phi_learning_rate == 0.5
-    assert all(c.entropy is None and c.diversity for c in fake.configs[1:])
-    rest = [replace(c, diversity=None, phi_learning_rate=0.5) for c in fake.configs[1:]]
+    assert all(c.entropy.band is None and c.entropy.diversity for c in fake.configs[1:])
+    undo = {"entropy.diversity": None, "phi.learning_rate": 0.5}
+    rest = [c.override(undo) for c in fake.configs[1:]]
     assert rest == [config.override({"entropy.band": None})] * 2  # nothing else is changed
 
 
-def test_a_planted_optimum_is_found(searched: tuple[Fake, Tuned]) -> None:
+def test_a_planted_optimum_is_found(searched: tuple[Fake, TuningResult]) -> None:
     """Random settings have a mean quality of 0.40; that of 15 exceeds 0.6 once in a thousand."""
     fake, tuned = searched
     assert quality(CONFIG) < 0.5
@@ -123,7 +128,7 @@ def test_a_planted_optimum_is_found(searched: tuple[Fake, Tuned]) -> None:
 
 
 def test_trials_are_cut_short_as_successive_halving_says(
-    searched: tuple[Fake, Tuned],
+    searched: tuple[Fake, TuningResult],
 ) -> None:
     """Told anew from the scores: to go on is for the best half of all that came so far."""
     fake, records = searched[0], searched[1].records
@@ -151,7 +156,7 @@ def test_trials_are_cut_short_as_successive_halving_says(
 
 @pytest.mark.parametrize("at", [0, 1, 7])
 def test_an_interrupted_search_goes_on_as_if_nothing_had_happened(
-    at: int, tmp_path: Path, searched: tuple[Fake, Tuned]
+    at: int, tmp_path: Path, searched: tuple[Fake, TuningResult]
 ) -> None:
     whole = searched[1].records[:9]
     with pytest.raises(KeyboardInterrupt):
@@ -186,17 +191,19 @@ def test_another_seed_tries_other_settings(tmp_path: Path) -> None:
     assert zero[1].point != zero[2].point
 
 
-def test_a_tie_is_won_by_the_settings_as_they_were(tmp_path: Path) -> None:
+def test_a_tie_is_won_by_the_unchanged_settings(tmp_path: Path) -> None:
     tuned = tune(CONFIG, tmp_path / "search", n_trials=5, run=lambda *_: [1.0, 0.0])
     assert {record.state for record in tuned.records} == {"complete"}
-    assert tuned.config == CONFIG.located()
+    assert tuned.config == CONFIG.with_full_paths()
     assert tuned.verdict.is_default
 
 
 def test_a_trial_with_nan_has_failed_and_the_search_goes_on(tmp_path: Path) -> None:
     fake = Fake()
 
-    def some_fail(config: TrainSettings, folder: Path, report: Report) -> Sequence[float] | None:
+    def some_fail(
+        config: TrainSettings, folder: Path, report: ReportScore
+    ) -> Sequence[float] | None:
         if folder.name in ("000", "002"):
             fake.configs.append(config)
             report(2, 0.9)
@@ -215,7 +222,7 @@ def test_no_trial_begins_when_the_budget_is_spent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter(range(0, 10_000, 10))  # each trial asks twice: ten seconds
-    monkeypatch.setattr("instaaug.tune.search.time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr("instaaug.compare.tuning.time.monotonic", lambda: float(next(clock)))
     spent = tune(CONFIG, tmp_path / "search", n_trials=20, budget=25.0, run=Fake())
     assert [record.seconds for record in spent.records] == [10.0] * 3
     again = tune(CONFIG, tmp_path / "search", n_trials=20, budget=25.0, run=Fake())
@@ -227,11 +234,11 @@ def test_the_file_is_for_training_and_says_where_it_comes_from(tmp_path: Path) -
     config = CONFIG.override({"data.validation_fraction": 0.0})
     fake = Fake()
     tuned = tune(config, tmp_path / "search", n_trials=12, command="instaaug tune x", run=fake)
-    assert all(c.validation_fraction == 0.1 for c in fake.configs)
+    assert all(c.data.validation_fraction == 0.1 for c in fake.configs)
     file = tmp_path / "search" / "tuned.yaml"
     assert TrainSettings.from_mapping(read_yaml(file)) == tuned.config
-    assert tuned.config.validation_fraction == 0.0
-    assert tuned.config.diversity == fake.configs[tuned.verdict.best.number].diversity
+    assert tuned.config.data.validation_fraction == 0.0
+    assert tuned.config.entropy == fake.configs[tuned.verdict.best.number].entropy
     comments = [line for line in file.read_text().splitlines() if line.startswith("#")]
     (line,) = comments
     assert line.startswith("# instaaug tune x: best of 12 trials; validation accuracy ")
@@ -251,7 +258,7 @@ def test_changes_are_told_as_they_come(tmp_path: Path) -> None:
 
 def test_another_search_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     tune(CONFIG, tmp_path / "search", n_trials=1, run=Fake())
-    with pytest.raises(ArgumentError, match=r"`epochs` must be 16 as in the search in .* got 8"):
+    with pytest.raises(ArgumentError, match=r"epochs` must be 16 as in the search in .* got 8"):
         tune(
             CONFIG.override({"trainer.max_epochs": 8}), tmp_path / "search", n_trials=1, run=Fake()
         )
@@ -271,8 +278,9 @@ def test_settings_without_an_effect_on_results_may_change(tmp_path: Path) -> Non
             "data.cache_dir": str(tmp_path / "cache"),
         }
     )
-    assert TuningFolder(tmp_path / "search").began_with(changed)
-    assert not TuningFolder(tmp_path / "search").began_with(replace(changed, epochs=8))
+    assert TuningFolder(tmp_path / "search").has_settings(changed)
+    other = changed.override({"trainer.max_epochs": 8})
+    assert not TuningFolder(tmp_path / "search").has_settings(other)
     assert tune(changed, tmp_path / "search", n_trials=1, run=Fake()).records == first.records
 
 
@@ -280,9 +288,9 @@ def test_settings_without_an_effect_on_results_may_change(tmp_path: Path) -> Non
     ("changes", "words"),
     [
         ({"method": "random"}, "`method` must be \"instaaug\", .*: got 'random'"),
-        ({"rule": "fixed"}, '`rule` must hold the entropy in its band .* got "fixed"'),
-        ({"devices": 2}, "`devices` and `nodes` must be 1 in tuning: got 2 and 1"),
-        ({"pretrain_epochs": 16}, "`epochs` must be more than the 16 in which φ"),
+        ({"entropy.rule": "fixed"}, "rule` must hold the entropy in its band .* got 'fixed'"),
+        ({"trainer.devices": 2}, "must be 1 in tuning: got 2 and 1"),
+        ({"pretrain_epochs": 16}, "max_epochs` must be more than the 16 in which φ"),
     ],
 )
 def test_settings_that_cannot_be_tuned_are_refused(
@@ -299,3 +307,285 @@ def test_without_optuna_the_error_says_what_to_install(
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(MissingOptunaError, match=r"pip install 'instaaug\[tune\]'"):
         tune(CONFIG, tmp_path / "search", run=Fake())
+
+
+def test_two_searches_do_not_share_a_folder(tmp_path: Path) -> None:
+    with (
+        lock_folder(tmp_path / "search"),
+        pytest.raises(ArgumentError, match="`out` must not be in use by another search"),
+    ):
+        tune(CONFIG, tmp_path / "search", n_trials=1, run=Fake())
+    tune(CONFIG, tmp_path / "search", n_trials=1, run=Fake())
+
+
+# Failures
+
+
+FEW_EPOCHS = CONFIG.override({"trainer.max_epochs": 4})
+
+
+def half_right(*_: object) -> list[float]:
+    """The scores of a trial that is not trained."""
+    return [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (MemoryError(), "Out of memory."),
+        (RuntimeError("the \n kernel failed"), "RuntimeError: the kernel failed"),
+        (ArgumentError("`diversity` must be less."), "`diversity` must be less."),
+        (ArgumentError(""), "ArgumentError"),
+    ],
+)
+def test_a_trial_that_fails_for_another_reason_is_noted_with_it(
+    error: Exception, words: str, tmp_path: Path
+) -> None:
+    def second_fails(config: TrainSettings, folder: Path, report: ReportScore) -> list[float]:
+        if folder.name == "001":
+            raise error
+        return [1.0, 0.0]
+
+    records = tune(FEW_EPOCHS, tmp_path / "search", n_trials=3, run=second_fails).records
+    assert [record.state for record in records] == ["complete", "failed", "complete"]
+    assert records[1].reason == words
+    again = tune(FEW_EPOCHS, tmp_path / "search", n_trials=3, run=half_right)
+    assert again.records == records
+
+
+@pytest.mark.parametrize("error", [DataError("Damaged."), DiskError("Full."), OSError("Gone.")])
+def test_files_at_fault_end_the_search_and_no_trial_has_failed(
+    error: Exception, tmp_path: Path
+) -> None:
+    def second_fails(config: TrainSettings, folder: Path, report: ReportScore) -> list[float]:
+        if folder.name == "001":
+            raise error
+        return [1.0, 0.0]
+
+    with pytest.raises(type(error), match=str(error)):
+        tune(FEW_EPOCHS, tmp_path / "search", n_trials=3, run=second_fails)
+    again = tune(FEW_EPOCHS, tmp_path / "search", n_trials=3, run=half_right)
+    assert [record.state for record in again.records] == ["complete"] * 3
+
+
+def test_a_search_in_which_all_fail_says_so(tmp_path: Path) -> None:
+    def fails(*_: object) -> None:
+        raise NonFiniteError("The loss became NaN.")
+
+    words = "All 2 trials failed, the last one with: The loss became NaN. If numbers"
+    with pytest.raises(InstaAugError, match=words):
+        tune(FEW_EPOCHS, tmp_path / "search", n_trials=2, run=fails)
+    assert not (tmp_path / "search" / "tuned.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"scores": [1.0, 0.0]}, "its trials have scores of .* images, not of the same"),
+        ({"point": {"crop/center": 0.1}}, "the `point` of trial 1 is not in the space"),
+        ({"number": 7}, "the `number` of trial 1 is 7"),
+    ],
+)
+def test_a_spoiled_file_of_trials_is_named(
+    changes: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    tune(FEW_EPOCHS, tmp_path / "search", n_trials=2, run=lambda *_: [1.0, 0.0, 1.0])
+    file = tmp_path / "search" / "trials.json"
+    rows = json.loads(file.read_text())
+    rows[1].update(changes)
+    file.write_text(json.dumps(rows))
+    with pytest.raises(DataError, match=f"must be as the search wrote it: {words}.* Restore it"):
+        tune(FEW_EPOCHS, tmp_path / "search", n_trials=2, run=half_right)
+
+
+def test_trials_of_other_images_are_named(tmp_path: Path) -> None:
+    tune(FEW_EPOCHS, tmp_path / "search", n_trials=1, run=half_right)
+    with pytest.raises(DataError, match="scores of 2 validation images, and there are 3"):
+        tune(FEW_EPOCHS, tmp_path / "search", n_trials=2, run=lambda *_: [1.0, 0.0, 1.0])
+
+
+def test_wrong_settings_that_the_first_trial_finds_leave_no_folder(tmp_path: Path) -> None:
+    def refuse(*_: object) -> None:
+        raise ArgumentError("`accelerator` must suit this machine.")
+
+    with pytest.raises(ArgumentError, match="`accelerator`"):
+        tune(FEW_EPOCHS, tmp_path / "search", run=refuse)
+    assert not (tmp_path / "search").exists()
+    with pytest.raises(ArgumentError, match="`trials` must be at least 1: got 0"):
+        tune(FEW_EPOCHS, tmp_path / "search", n_trials=0, run=half_right)
+
+
+# The space
+
+
+FACTS = DataFacts(16, 3, ("a", "b"), 2, (0.5,) * 3, (0.2,) * 3, "")
+
+
+def space_of(config: TrainSettings) -> SearchSpace:
+    augmenter = build_task(config, FACTS).augmenter
+    assert isinstance(augmenter, InstaAug)
+    return SearchSpace.from_augmenter(config, augmenter)
+
+
+def limits_at(config: TrainSettings, space: SearchSpace, point: dict[str, float]) -> Any:
+    """The bands in nats of an augmenter built from the settings at a point."""
+    augmenter = build_task(space.settings_at(config, point), FACTS).augmenter
+    assert isinstance(augmenter, InstaAug)
+    return augmenter.limits
+
+
+@pytest.mark.parametrize("grid", [((0.375, 16), (0.75, 8), (1.0, 1)), ((0.5, 12), (1.0, 1))])
+def test_crops_are_searched_where_the_paper_says_on_any_grid(
+    grid: tuple[tuple[float, int], ...],
+) -> None:
+    """2 to 4 of log 321 nats are shares of 0.023 to 0.17."""
+    space = space_of(TrainSettings.from_mapping({"transforms": "crop", "crop.grid": grid}))
+    assert space.bounds["crop/center"] == pytest.approx((exp(2) / 321, exp(4) / 321))
+    assert space.bounds["crop/center"] == pytest.approx((0.0230, 0.1701), abs=1e-4)
+    assert space.bounds["crop/width"] == pytest.approx((0.1, 2.0))
+    assert space.bounds["phi.learning_rate"] == (1e-5, 1e-2)
+
+
+def test_the_whole_of_the_advice_can_be_reached_in_nats() -> None:
+    config = TrainSettings.from_mapping({"transforms": "crop"})
+    space = space_of(config)
+    point = {"crop/center": exp(3) / 321, "crop/width": 2.0, "phi.learning_rate": 1e-4}
+    assert limits_at(config, space, point)["crop"] == pytest.approx((2.0, 4.0), abs=1e-3)
+    narrow = {**point, "crop/width": 0.5}
+    assert limits_at(config, space, narrow)["crop"] == pytest.approx((2.75, 3.25), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"transforms": "crop"},
+        {"transforms": "crop", "entropy.band": (0.5, 5.5)},
+        {"transforms": "crop", "entropy.diversity": (0.9, 1.0)},
+        {"transforms": "crop", "entropy.diversity": (0.05, 0.05)},
+        {"transforms": "crop", "crop.grid": [[0.5, 2], [1.0, 1]]},
+        {"transforms": "rotation"},
+        {"transforms": ["crop", "hsv_jitter"], "phi.learning_rate": 0.3},
+        {"transforms": ["flip", "rotation"], "phi.learning_rate": 1e-7},
+    ],
+)
+def test_the_space_contains_its_start_and_every_corner_can_be_built(
+    changes: dict[str, Any],
+) -> None:
+    config = TrainSettings.from_mapping(changes)
+    space = space_of(config)
+    assert space.start.keys() == space.bounds.keys()
+    for name, (low, high) in space.bounds.items():
+        assert 0 < low < high
+        assert low <= space.start[name] <= high
+    for corner in (0, 1):
+        for other in (0, 1):
+            point = {
+                name: bounds[corner if name.endswith("center") else other]
+                for name, bounds in space.bounds.items()
+            }
+            for name, (low, high) in space.bands(point).items():
+                lowest, highest = space.bounds[f"{name}/center"]
+                assert 0.999 * lowest <= low <= high <= min(1.0, 1.001 * highest)
+            limits_at(config, space, point)
+
+
+@pytest.mark.parametrize("transforms", ["rotation", "hsv_jitter"])
+def test_ranges_are_searched_on_both_sides_of_the_default(transforms: str) -> None:
+    space = space_of(TrainSettings.from_mapping({"transforms": transforms}))
+    ((name, (low, high)),) = space.own_bands.items()
+    lowest, highest = space.bounds[f"{name}/center"]
+    assert lowest < 0.6 * low
+    assert high < highest < 1
+
+
+def test_a_band_alone_is_a_pair_and_several_have_names() -> None:
+    for transforms, kind in (["crop"], tuple), (["crop", "rotation"], dict):
+        config = TrainSettings.from_mapping(
+            {"transforms": transforms, "entropy.band": {"crop": (3.0, 3.5)}}
+        )
+        space = space_of(config)
+        found = space.settings_at(config, space.start)
+        assert isinstance(found.entropy.diversity, kind)
+        assert found.entropy.band is None
+        assert found.override({"entropy.band": config.entropy.band}) == config
+    assert isinstance(found.entropy.diversity, dict)
+    assert found.entropy.diversity["crop"] == pytest.approx(
+        (exp(3.0 - log(321)), exp(3.5 - log(321))), rel=1e-3
+    )
+
+
+def test_a_single_choice_has_no_band() -> None:
+    config = TrainSettings.from_mapping({"transforms": "crop", "crop.grid": [[1.0, 1]]})
+    space = space_of(config)
+    assert list(space.bounds) == ["phi.learning_rate"]
+    found = space.settings_at(config, {"phi.learning_rate": 0.00012345})
+    assert found == config.override({"phi.learning_rate": 0.0001234})
+
+
+# The verdict
+
+
+def trial(number: int, *scores: float, state: str = "complete") -> TrialRecord:
+    return TrialRecord(number, state, {}, {}, 1e-3, scores=scores)  # type: ignore[arg-type]
+
+
+def test_the_error_of_an_accuracy_is_binomial_and_never_zero() -> None:
+    assert trial(0, *[1.0] * 80, *[0.0] * 20).error == pytest.approx((0.8 * 0.2 / 100) ** 0.5)
+    assert 0.003 < trial(0, *[1.0] * 100).error < 0.007  # half of 1 / (100 + 1)
+    assert trial(0, *[0.0] * 100).error == pytest.approx(trial(0, *[1.0] * 100).error)
+    assert trial(0, 0.5, 0.7).error == pytest.approx(0.1 / 2**0.5)
+
+
+def test_images_are_compared_one_by_one_and_trials_counted() -> None:
+    """Ten images are better and none worse: 2 / 2¹⁰, times the three trials."""
+    before, after = [1.0] * 50 + [0.0] * 50, [1.0] * 60 + [0.0] * 40
+    records = [trial(0, *before), trial(1, *after), trial(2, state="pruned"), trial(3, *before)]
+    verdict = judge([*records, trial(4, state="failed")])
+    assert verdict is not None
+    assert verdict.best.number == 1
+    assert verdict.difference == pytest.approx(0.1)
+    assert verdict.n_tried == 3
+    assert verdict.p_value == pytest.approx(3 * 2 / 2**10)
+    assert verdict.is_beyond_noise
+    assert "60.0 % (s.e. 4.9), against 50.0 % (s.e. 5.0)" in verdict.describe("classification")
+    assert verdict.describe("classification").endswith(
+        ": more than chance explains for this seed, on these validation images "
+        "(p = 0.0059, corrected for 3 trials); other seeds were not tried."
+    )
+
+
+def test_a_few_images_may_be_luck() -> None:
+    verdict = judge([trial(0, 1.0, 0.0, 0.0), trial(1, 1.0, 1.0, 0.0)])
+    assert verdict is not None
+    assert verdict.p_value == 1.0
+    assert not verdict.is_beyond_noise
+    assert "which may be chance" in verdict.describe("classification")
+
+
+def test_errors_of_a_regression_are_compared_by_their_mean() -> None:
+    """Differences 0.1 ± 0.1 of 100 images are ten standard errors; of 1 ± 10, a tenth of one."""
+    before = [0.5] * 100
+    clear = judge([trial(0, *before), trial(1, *[0.7, 0.5] * 50)])
+    noisy = judge([trial(0, *before), trial(1, *[0.51 + 1, 0.51 - 1] * 50)])
+    assert clear is not None
+    assert noisy is not None
+    assert clear.is_beyond_noise
+    assert "p < 0.001" in clear.describe("regression")
+    assert noisy.p_value == pytest.approx(0.92, abs=0.01)  # 2 Φ(−0.1)
+
+
+def test_the_default_wins_ties_and_needs_no_comparison() -> None:
+    verdict = judge([trial(0, 1.0, 0.0), trial(1, 0.0, 1.0)])
+    assert verdict is not None
+    assert verdict.is_default
+    assert verdict.p_value is None
+    assert "no trial beat them" in verdict.describe("classification")
+
+
+def test_a_default_that_failed_is_not_compared() -> None:
+    verdict = judge([trial(0, state="failed"), trial(1, 0.0, 1.0)])
+    assert verdict is not None
+    assert verdict.difference is None
+    assert not verdict.is_beyond_noise
+    assert "the unchanged settings failed" in verdict.describe("classification")
+    assert judge([trial(0, state="failed")]) is None

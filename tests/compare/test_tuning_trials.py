@@ -1,21 +1,23 @@
-"""A trial: trained, scored on validation images, cut short, interrupted."""
+"""A trial: trained, scored on validation images, cut short, interrupted, written and read."""
 
+import json
 import os
 import signal
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from instaaug.compare.tuning import tune
+from instaaug.compare.tuning_trials import TrialRecord, parse_trials, run_trial, rung_epochs
 from instaaug.errors import DataError
+from instaaug.runs.build import load_task
 from instaaug.runs.folder import Run
 from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import load_splits, train
 from instaaug.tasks import BatchLoader, Interrupted, make_predictor
-from instaaug.tune.search import tune
-from instaaug.tune.trial import run_trial, rungs_of
 from instaaug.yaml_files import read_yaml
 from tests.runs.conftest import few_sprites
 from tests.support.picture_folders import gray_levels
@@ -76,7 +78,7 @@ def test_trials_are_compared_after_doubling_numbers_of_epochs(
     epochs: int, resting: int, rungs: list[int]
 ) -> None:
     config = TrainSettings.from_mapping({"trainer.max_epochs": epochs, "phi.rest_epochs": resting})
-    assert rungs_of(config) == rungs
+    assert rung_epochs(config) == rungs
 
 
 def test_scores_are_those_of_the_run_on_its_validation_images(
@@ -84,7 +86,7 @@ def test_scores_are_those_of_the_run_on_its_validation_images(
 ) -> None:
     """As told by a run that nobody watched; and the trial looks at no test image."""
     train(SMALL, tmp_path / "run")
-    task = Run(tmp_path / "run").load_task()
+    task = load_task(Run(tmp_path / "run"))
     validation = load_splits(SMALL).validation
     assert validation is not None
     predict = make_predictor(task, n_samples=2)
@@ -150,14 +152,19 @@ def test_a_trial_that_lost_while_nobody_noted_it_ends_at_once_unless_its_file_is
 
 def test_a_regression_is_scored_by_the_variance_explained(tmp_path: Path) -> None:
     gray_levels(tmp_path / "a.npz")
-    config = replace(
-        SMALL, data=str(tmp_path / "a.npz"), task="regression", transforms="rotation", epochs=1,
-        image_size=None,
-    )  # fmt: skip
+    config = SMALL.override(
+        {
+            "data": str(tmp_path / "a.npz"),
+            "task": "regression",
+            "transforms": "rotation",
+            "trainer.max_epochs": 1,
+            "data.image_size": None,
+        }
+    )
     scores = run_trial(config, tmp_path / "trial", Told())
     train(config, tmp_path / "run")
-    task = Run(tmp_path / "run").load_task()
-    validation = load_splits(config.located()).validation
+    task = load_task(Run(tmp_path / "run"))
+    validation = load_splits(config.with_full_paths()).validation
     assert validation is not None
     assert scores is not None
     tally, predict = task.make_tally(), make_predictor(task, n_samples=2)
@@ -174,3 +181,83 @@ def test_a_search_trains_trials_and_writes_what_it_found(tmp_path: Path) -> None
     assert (
         TrainSettings.from_mapping(read_yaml(tmp_path / "search" / "tuned.yaml")) == tuned.config
     )
+
+
+# Records
+
+GOOD = TrialRecord(
+    0,
+    "complete",
+    {"crop/center": 0.1},
+    {"crop": (0.05, 0.2)},
+    1e-3,
+    rungs=((1, 0.25), (2, 0.5)),
+    scores=(1.0, 0.0),
+    seconds=2.5,
+    memory={"completed_rung_0": 0.25, "fixed_params": {"crop/center": 0.1}},
+)
+
+
+def text_of(**changes: Any) -> str:
+    return json.dumps([{**vars(GOOD), **changes}])
+
+
+def test_a_record_comes_back_as_it_was() -> None:
+    assert parse_trials(text_of()) == [GOOD]
+    assert parse_trials("[]") == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"number": 1},
+        {"state": "running"},
+        {"state": []},
+        {"point": [0.1]},
+        {"point": {"crop/center": "0.1"}},
+        {"bands": {"crop": [0.1]}},
+        {"bands": {"crop": [0.1, None]}},
+        {"phi_learning_rate": True},
+        {"rungs": 3},
+        {"rungs": [[1.5, 0.5]]},
+        {"rungs": [[1, float("nan")]]},
+        {"scores": []},
+        {"scores": None},
+        {"scores": [1.0, float("nan")]},
+        {"scores": [1.0, "x"]},
+        {"state": "pruned"},
+        {"seconds": -1.0},
+        {"seconds": float("inf")},
+        {"memory": None},
+        {"memory": {"completed_rung_0": "x"}},
+        {"reason": 3},
+        {"phi_learning_rate": 10**400},
+    ],
+)
+def test_a_wrong_value_is_named(changes: dict[str, Any]) -> None:
+    (name,) = changes
+    named = "scores" if changes == {"state": "pruned"} else name
+    with pytest.raises(ValueError, match=f"the `{named}` of trial 0 is "):
+        parse_trials(text_of(**changes))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "Expecting property name"),
+        ("{}", "it is no list of trials"),
+        ("[3]", "trial 0 is 3"),
+        ("[{}]", "trial 0 has no `number`"),
+        (text_of(extra=1), "trial 0 has 'extra', which is not known"),
+        ("[" * 100_000, "too deep"),
+    ],
+)
+def test_text_that_is_not_a_list_of_trials_is_refused(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        parse_trials(text)
+
+
+def test_complete_trials_have_scores_of_the_same_images() -> None:
+    rows = [{**vars(GOOD), "number": i, "scores": [1.0] * (2 + i)} for i in range(2)]
+    with pytest.raises(ValueError, match=r"scores of \[2, 3\] images, not of the same"):
+        parse_trials(json.dumps(rows))

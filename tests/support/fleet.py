@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from instaaug.compare.child_run import Outcome
+from instaaug.compare.runner import Outcome
 from instaaug.compare.state import Failure
 
 __all__ = ["FakeRun", "Fleet"]
