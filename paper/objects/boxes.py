@@ -30,7 +30,7 @@ def object_boxes(
 
     Arguments:
         images: Those of the run.
-        config: Its settings; ``data`` and ``root`` count.
+        config: Its settings; ``data.source`` and ``data.root`` count.
         file: A CSV file as `read_boxes` takes it; by default the boxes of Tiny-ImageNet.
 
     Raises:
@@ -45,7 +45,7 @@ def object_boxes(
     else:
         raise ArgumentError(
             f"`boxes` must be a CSV file with the columns path,{','.join(EDGES)}, for "
-            f"{config.get('data')!r} brings no boxes along. Only Tiny-ImageNet does."
+            f"{config.get('data.source')!r} brings no boxes along. Only Tiny-ImageNet does."
         )
     found = {}
     for i in range(len(images)):
@@ -120,14 +120,14 @@ def in_the_square(box: Fractions, shape: tuple[int, int]) -> Fractions | None:
 
 
 def _is_tiny(config: Mapping[str, Any]) -> bool:
-    data = str(config.get("data"))
+    data = str(config.get("data.source"))
     return data == TINY or recognize(data) == TINY
 
 
 def _tiny_boxes(config: Mapping[str, Any]) -> dict[str, Fractions]:
     """Its numbers are those of the first and the last pixel of the object."""
     folder = _folder(config)
-    root = config.get("root") or (None if folder is None else str(folder))
+    root = config.get("data.root") or (None if folder is None else str(folder))
     request = Request(TINY, root=None if root is None else Path(root))
     place = find_files(
         request, tiny_imagenet_folder, files="wnids.txt, train and val", source="See the README."
@@ -145,7 +145,7 @@ def _tiny_boxes(config: Mapping[str, Any]) -> dict[str, Fractions]:
 
 def _folder(config: Mapping[str, Any]) -> Path | None:
     """The folder of the images, if they are files."""
-    data = Path(str(config.get("data")))
+    data = Path(str(config.get("data.source")))
     if data.is_dir():
         return data
     return data.parent if data.is_file() else None

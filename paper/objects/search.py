@@ -75,9 +75,9 @@ def search_objects(
     if n_images is not None and n_images < FEWEST:
         raise ArgumentError(f"`n_images` must be at least {FEWEST}: got {n_images}.")
     folder = Path(path) / "objects" if out is None else Path(out)
-    subject = load_run(path)
-    _crop_augmenter(subject)
-    every = subject.load_test_images(None)
+    run = load_run(path)
+    _crop_augmenter(run)
+    every = run.load_test_images(None)
     known = object_boxes(every, read_record(path).config, boxes)
     if len(known) < FEWEST:
         raise DataError(
@@ -87,10 +87,10 @@ def search_objects(
     rows = list(known)
     rows = [rows[i] for i in evenly_spaced_indices(len(rows), n_images or len(rows))]
     images, objects = every.subset(rows), _normalize_boxes([known[row] for row in rows])
-    probs, table = crop_probabilities(subject, images)
+    probs, table = crop_probabilities(run, images)
     findings = find_objects(probs, table, objects)
     n_without = len(every) - len(known)
-    words = describe_findings(findings) + (RANKS if subject.ranks_views else "")
+    words = describe_findings(findings) + (RANKS if run.ranks_views else "")
     content = {
         "run": str(path),
         "boxes": "Tiny-ImageNet's own" if boxes is None else str(boxes),
@@ -108,46 +108,46 @@ def search_objects(
 
 @torch.no_grad()
 def crop_probabilities(
-    subject: LoadedRun, images: LabeledImages
+    run: LoadedRun, images: LabeledImages
 ) -> tuple[Float[Tensor, "n k"], Float[Tensor, "k 4"]]:
     """How probable every box is for every image, and the boxes.
 
     What is learned per class is asked for with the true class.
 
     Arguments:
-        subject: The run.
+        run: The run.
         images: Of its kind.
     """
-    aug = _crop_augmenter(subject)
+    aug = _crop_augmenter(run)
     by_class = aug.settings.conditioning == "class"
     parts, table = [], torch.zeros(0, 4)
     with evaluation_mode(aug):
         for start in range(0, len(images), AT_ONCE):
             rows = range(start, min(start + AT_ONCE, len(images)))
             pixels, targets = images.__getitems__(rows)
-            x = subject.prepare(pixels.to(subject.device))
-            joint = aug.distribution(x, targets.to(subject.device) if by_class else None)
+            x = run.prepare(pixels.to(run.device))
+            joint = aug.distribution(x, targets.to(run.device) if by_class else None)
             factor = joint[CROP]
             if not isinstance(factor, CategoricalTheta):
                 raise ArgumentError(
                     "`run` must choose crops from boxes that stay in place: those in "
-                    f"{str(subject.path)!r} move. Train with --transforms crop."
+                    f"{str(run.path)!r} move. Train with --transforms crop."
                 )
             parts.append(factor.logits.double().softmax(dim=-1).expand(len(x), -1).cpu())
             table = factor.table.double().cpu()
     return torch.cat(parts), table
 
 
-def _crop_augmenter(subject: LoadedRun) -> InstaAug:
-    aug = subject.augmenter
+def _crop_augmenter(run: LoadedRun) -> InstaAug:
+    aug = run.augmenter
     if not isinstance(aug, InstaAug):
         raise ArgumentError(
             "`run` must have learned a distribution over crops: the augmenter in "
-            f"{str(subject.path)!r} is {type(aug).__name__}. Name a run of the method instaaug."
+            f"{str(run.path)!r} is {type(aug).__name__}. Name a run of the method instaaug."
         )
     if CROP not in aug.finite:
         raise ArgumentError(
-            f"`run` must have learned which boxes to crop: that in {str(subject.path)!r} has the "
+            f"`run` must have learned which boxes to crop: that in {str(run.path)!r} has the "
             f"factors {', '.join(aug.phi.names)}. Train with --transforms crop."
         )
     return aug

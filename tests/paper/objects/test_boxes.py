@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from instaaug.distributions import CategoricalTheta, Joint
 from instaaug.errors import ArgumentError, DataError
 from instaaug.functional.boxes import box_iou
 from instaaug.methods import NoAugmentation
-from instaaug.runs.loaded import Subject
+from instaaug.runs.loaded import LoadedRun
 from instaaug.transforms import Crop, Rotation
 from paper.objects.boxes import in_the_square, object_boxes, read_boxes
 from paper.objects.findings import find_objects
@@ -46,7 +47,7 @@ def pictures(root: Path, shape: tuple[int, int] = (16, 16), n: int = 4) -> Path:
 def test_paths_may_start_at_the_table_or_at_the_data(tmp_path: Path) -> None:
     folder = pictures(tmp_path / "data")
     images = load_data(folder, test_fraction=0.0, validation_fraction=0.0).train
-    config = {"data": str(folder)}
+    config = {"data.source": str(folder)}
     (tmp_path / "elsewhere").mkdir()
     for file, row in (
         (tmp_path / "boxes.csv", "data/a/2.png"),
@@ -62,7 +63,9 @@ def test_paths_may_start_at_the_table_or_at_the_data(tmp_path: Path) -> None:
 def test_images_without_files_have_numbers(tmp_path: Path) -> None:
     images = LabeledImages(np.zeros((5, 8, 8, 3), np.uint8), torch.zeros(5).long())
     file = table(tmp_path / "boxes.csv", "image 4,0,0,0.5,0.5")
-    assert object_boxes(images.subset([2, 4]), {"data": "x.npz"}, file) == {1: (0, 0, 0.5, 0.5)}
+    assert object_boxes(images.subset([2, 4]), {"data.source": "x.npz"}, file) == {
+        1: (0, 0, 0.5, 0.5)
+    }
 
 
 @pytest.mark.parametrize("shape", [(40, 80), (80, 40), (33, 50), (40, 40)])
@@ -106,7 +109,9 @@ def test_an_object_that_was_cut_off_is_none(tmp_path: Path) -> None:
     folder = pictures(tmp_path / "data", (20, 60))
     images = load_data(folder, test_fraction=0.0, validation_fraction=0.0).train
     rows = ("a/0.png,0,0,0.2,1", "a/1.png,0.5,0.5,1,1")
-    found = object_boxes(images, {"data": str(folder)}, table(tmp_path / "boxes.csv", *rows))
+    found = object_boxes(
+        images, {"data.source": str(folder)}, table(tmp_path / "boxes.csv", *rows)
+    )
     (box,) = found.values()
     assert box == pytest.approx((0.5, 0.5, 1.0, 1.0))
 
@@ -130,9 +135,9 @@ def test_tiny_imagenet_brings_its_boxes(
     names = ["val/images/val_1.JPEG", "val/images/val_0.JPEG", "train/n1/images/n1_0.JPEG"]
     images = LabeledImages(np.zeros((3, 8, 8, 3), np.uint8), torch.zeros(3).long(), names=names)
     configs: dict[str, dict[str, Any]] = {
-        "root": {"data": "tiny-imagenet", "root": str(root)},
-        "data": {"data": str(root), "root": None},
-        "environment": {"data": "tiny-imagenet", "root": None},
+        "root": {"data.source": "tiny-imagenet", "data.root": str(root)},
+        "data": {"data.source": str(root), "data.root": None},
+        "environment": {"data.source": "tiny-imagenet", "data.root": None},
     }
     if how == "environment":
         monkeypatch.setenv("INSTAAUG_DATA", str(tmp_path))
@@ -146,14 +151,14 @@ def test_tiny_imagenet_brings_its_boxes(
 def test_other_data_need_a_file() -> None:
     images = LabeledImages(np.zeros((1, 8, 8, 3), np.uint8), torch.zeros(1).long())
     with pytest.raises(ArgumentError, match=r"`boxes` must be a CSV file.*'pets' brings no boxes"):
-        object_boxes(images, {"data": "pets"})
+        object_boxes(images, {"data.source": "pets"})
 
 
 def test_boxes_of_other_images_are_told(tmp_path: Path) -> None:
     images = LabeledImages(np.zeros((1, 8, 8, 3), np.uint8), torch.zeros(1).long())
     file = table(tmp_path / "boxes.csv", "other.png,0,0,1,1")
     with pytest.raises(DataError, match=r"none of \d does. Paths are such as 'image 0'"):
-        object_boxes(images, {"data": "pets"}, file)
+        object_boxes(images, {"data.source": "pets"}, file)
 
 
 @pytest.mark.parametrize(
@@ -224,19 +229,19 @@ def bright_squares(n: int) -> tuple[LabeledImages, list[tuple[float, float, floa
     return LabeledImages(pixels, torch.zeros(n).long(), classes=("square",)), boxes
 
 
-def subject(augmenter: Any) -> Subject:
-    return Subject(
-        path=Path("run"), model=nn.Identity(), augmenter=augmenter, prepared=lambda x: x / 255,
-        device="cpu", classes=("square",), size=20, channels=3, mean=None, std=None,
+def loaded_run(augmenter: Any) -> LoadedRun:
+    return LoadedRun(
+        path=Path("run"), model=nn.Identity(), augmenter=augmenter, prepare=lambda x: x / 255,
+        device="cpu", classes=("square",), n_targets=1, size=20, channels=3, mean=None, std=None,
         merging=Merging(), select="sample", n_views=None, test_views=2, ranks_views=False, seed=0,
-        test_images=lambda _: bright_squares(1)[0],
+        load_test_images=lambda _: bright_squares(1)[0], make_predictor=Mock(),
     )  # fmt: skip
 
 
 def test_an_augmenter_that_sees_the_object_gets_credit() -> None:
     images, boxes = bright_squares(70)
     aug = Seeing(Crop(levels=LEVELS, max_outside=0.0))
-    probs, grid = crop_probabilities(subject(aug), images)
+    probs, grid = crop_probabilities(loaded_run(aug), images)
     found = find_objects(probs, grid, _normalize_boxes(boxes))
     assert found.mean("iou", "learned") > 0.6
     gain = found.gain("iou", "average")
@@ -249,7 +254,7 @@ def test_an_augmenter_that_sees_the_object_gets_credit() -> None:
 def test_one_that_does_not_look_gets_none(conditioning: Any) -> None:
     images, boxes = bright_squares(9)
     aug = InstaAug(Crop(levels=LEVELS), conditioning=conditioning, num_classes=1)
-    probs, grid = crop_probabilities(subject(aug), images)
+    probs, grid = crop_probabilities(loaded_run(aug), images)
     assert probs.shape == (9, 1 + 9 + 25)
     gain = find_objects(probs, grid, _normalize_boxes(boxes)).gain("iou", "average")
     assert (gain.mean, gain.p_value) == (0.0, 1.0)
@@ -265,4 +270,4 @@ def test_one_that_does_not_look_gets_none(conditioning: Any) -> None:
 )
 def test_runs_without_crops_to_choose_are_refused(augmenter: Any, words: str) -> None:
     with pytest.raises(ArgumentError, match=words):
-        crop_probabilities(subject(augmenter), bright_squares(3)[0])
+        crop_probabilities(loaded_run(augmenter), bright_squares(3)[0])

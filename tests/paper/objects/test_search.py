@@ -83,9 +83,12 @@ def test_a_fit_for_a_frozen_model_is_looked_at(
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     spots = spot_folder(tmp_path / "spots", 12)
-    small = ("--size", "16", "--side", "32", "--crops", "1:1,0.5:2", "--samples", "2")
+    small = (
+        *("--model.image_size", "16", "--data.decode_size", "32", "--views.counts", "[2]"),
+        *("--crop.grid", "[[1.0, 1], [0.5, 2]]", "--phi.steps", "3"),
+    )
     model = "tests.support.spots:spotter"
-    done = instaaug("tta", "fit", model, "spots", "--out", "fit", *small, "--steps", "3")
+    done = instaaug("tta", "fit", model, "spots", "--out", "fit", *small)
     assert done.code == 0, done.err
     rows = [f"{file.relative_to(spots)},0,0,0.5,0.5" for file in sorted(spots.glob("*/*.png"))]
     table = tmp_path / "boxes.csv"
