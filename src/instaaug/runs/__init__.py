@@ -1,1 +1,1 @@
-"""Experiments: which parts with which numbers."""
+"""One run: its settings, its folder, and all that can be done with it."""

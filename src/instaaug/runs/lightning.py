@@ -1,4 +1,4 @@
-"""Lightning without its advertisements, and with Ctrl-C as Python has it."""
+"""Lightning kept quiet, and Ctrl-C handled as in any Python program."""
 
 import logging
 import signal
@@ -26,7 +26,7 @@ def forward_interrupts() -> Iterator[None]:
 
 @contextmanager
 def quiet_lightning() -> Iterator[None]:
-    """Keep advertisements and remarks on our own choices from the user."""
+    """Silence log lines and warnings of Lightning that are not for the user."""
     before = {name: logging.getLogger(name).level for name in LOGGERS}
     for name in LOGGERS:
         logging.getLogger(name).setLevel(logging.ERROR)
