@@ -84,7 +84,7 @@ def test_a_fit_for_a_frozen_model_is_looked_at(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     spots = spot_folder(tmp_path / "spots", 12)
     small = (
-        *("--model.image_size", "16", "--data.decode_size", "32", "--views.counts", "[2]"),
+        *("--model.image_size", "16", "--data.decode_size", "32", "--views", "[2]"),
         *("--crop.grid", "[[1.0, 1], [0.5, 2]]", "--phi.steps", "3"),
     )
     model = "tests.support.spots:spotter"
