@@ -119,7 +119,6 @@ def test_the_metadata_suffice_to_use_it_elsewhere(exported: tuple[InstaAug, Read
     "settings",
     [
         {"conditioning": "none"},
-        {"conditioning": "class", "num_classes": 3},
         {"network": "pyramid", "width": 0.25},
     ],
     ids=lambda s: "-".join(map(str, s.values())),
@@ -230,6 +229,13 @@ def test_a_network_that_counts_its_inputs_is_understood(tmp_path: Path) -> None:
     )
     assert result.returncode == 0, result.stderr
     assert read_pt2(path)[0](images(5, height=8, width=8))["rotation.low"].shape == (5, 1)
+
+
+def test_phi_of_classes_is_refused(tmp_path: Path) -> None:
+    """Nothing that was learned would be used: at test time no class is known."""
+    aug = augmenter(T.Flip(), conditioning="class", num_classes=3)
+    with pytest.raises(ArgumentError, match=r'`aug` must choose without the class.*"class"'):
+        export_phi(aug, tmp_path / "phi.pt2", images(2))
 
 
 @pytest.mark.parametrize("name", ["phi.pt", "phi", "phi.onnx.bak"])

@@ -274,6 +274,12 @@ def test_a_huge_or_absent_file_is_not_read(tmp_path: Path) -> None:
         StaticPolicy.load(path)
 
 
+def test_views_that_were_learned_for_classes_are_refused() -> None:
+    aug = InstaAug(CROP, conditioning="class", num_classes=3)
+    with pytest.raises(ArgumentError, match=r'`aug` must choose without the class.*"class"'):
+        average_policy(aug, [images(2)], 1)
+
+
 def test_bad_arguments_are_refused() -> None:
     x = [images(2)]
     with pytest.raises(ArgumentError, match=r"got rotation with intervals\. Fit crops"):

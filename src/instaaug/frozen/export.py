@@ -90,6 +90,11 @@ def export_phi(
     """
     path = Path(path)
     module = _PhiParameters(aug)
+    if aug.settings.conditioning == "class":
+        raise ArgumentError(
+            "`aug` must choose without the class, which is unknown at test time: got "
+            'conditioning="class", which then draws at random. Fit one with conditioning="input".'
+        )
     _check(module, path, example, tolerance)
     check_inputs(example, channels=aug.settings.in_channels)
     metadata = json.dumps(_metadata(aug, example))

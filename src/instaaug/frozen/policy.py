@@ -256,6 +256,11 @@ def _one_choice(joint: Joint) -> CategoricalTheta:
 
 
 def _check_factors(aug: InstaAug) -> None:
+    if aug.settings.conditioning == "class":
+        raise ArgumentError(
+            "`aug` must choose without the class, which is unknown at test time: got "
+            'conditioning="class", which then draws at random. Fit one with conditioning="input".'
+        )
     continuous = [name for name in aug.phi.names if name not in aug.finite]
     if continuous:
         raise ArgumentError(
