@@ -7,20 +7,20 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
 
 import pytest
-from instaaug.cli.standings import shown_standings, standings_table
-from instaaug.compare.standings import Standing
 from rich.console import Console
 
-from instaaug.cli.compare import _and_written
-from instaaug.compare.state import claimed_by_one
-from instaaug.errors import DataError
+from instaaug.cli.compare import ProgressDisplay, leaderboard_table, progress_table
+from instaaug.compare.state import RunProgress
+from instaaug.files import lock_folder
+from instaaug.report.comparison import MethodComparison, compare_scores, one_line
 from instaaug.report.records import Score
+from instaaug.report.tables import table_rows
 from tests.support.command_line import QUICK, CommandLine
+from tests.support.compared import HOSTILE, ROWS, VIEWED, runs
 from tests.support.picture_folders import plain_folder
 
 PROGRAM = "import instaaug.cli; instaaug.cli.main()"
@@ -34,14 +34,23 @@ PROGRAM = "import instaaug.cli; instaaug.cli.main()"
     [
         (["--method", "none"], "`method` is what is compared: name several in `methods`."),
         (["--methods", "none,rndom"], "There is no method or variant called 'rndom'."),
-        (["--methods", "none", "--budget", "1m"], "`budget` and `epochs` say the same thing"),
-        (["--methods", "none", "--trainer.devices", "2"], "`devices` and `nodes` must be 1"),
-        (["--methods", "none(epochs=2)"], "`epochs` must be the same for all methods"),
+        (
+            ["--methods", "none", "--budget", "1m"],
+            "`budget` and `trainer.max_epochs` exclude each other",
+        ),
+        (
+            ["--methods", "none", "--trainer.devices", "2"],
+            "`trainer.devices` and `trainer.num_nodes` must be 1",
+        ),
+        (
+            ["--methods", "[{method: none, trainer.max_epochs: 2}]"],
+            "`trainer.max_epochs` must be the same for all methods",
+        ),
         (["--methods", "none", "--reference", "random"], "There is no contender called 'random'"),
         (["--methods", "none", "--out", "pets/x"], "`out` must lie outside of the images"),
     ],
 )
-def test_slips_are_found_at_once_and_leave_no_trace(
+def test_wrong_settings_are_found_at_once_and_leave_no_folder(
     instaaug: CommandLine, tmp_path: Path, options: list[str], words: str
 ) -> None:
     plain_folder(tmp_path / "pets")
@@ -57,13 +66,13 @@ def test_a_budget_is_a_time(instaaug: CommandLine, tmp_path: Path) -> None:
     assert "`budget` must be a time like 90s" in said
 
 
-def test_a_typed_band_takes_the_place_of_a_filed_one_said_in_the_other_way(
+def test_a_typed_diversity_replaces_a_band_in_a_file(
     instaaug: CommandLine, tmp_path: Path
 ) -> None:
     plain_folder(tmp_path / "pets")
-    (tmp_path / "my.yaml").write_text("entropy: [1.0, 2.0]\n")
+    (tmp_path / "my.yaml").write_text("entropy: {band: [1.0, 2.0]}\n")
     said = instaaug.error(
-        "compare", "pets", *QUICK, "--config", "my.yaml", "--entropy.diversity", "0.1", "0.3",
+        "compare", "pets", *QUICK, "--config", "my.yaml", "--entropy.diversity", "[0.1, 0.3]",
         "--methods", "rndom",
     )  # fmt: skip
     assert "There is no method or variant called 'rndom'" in said
@@ -77,52 +86,27 @@ def test_ctrl_c_while_timing_says_how_to_go_on_and_leaves_no_trace(
     def stopped(_: object) -> float:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("instaaug.compare.plan.measured_epoch", stopped)
+    monkeypatch.setattr("instaaug.compare.plan.measure_epoch", stopped)
     done = instaaug("compare", "pets", *QUICK, "--methods", "none", "--out", "c")
     assert (done.code, done.err) == (130, "Stopped. The same command goes on.\n")
     assert not (tmp_path / "c").exists()
 
 
-def test_tables_that_cannot_be_written_stop_no_training_and_are_told_once(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def broken(_: Path) -> None:
-        raise DataError("There are two measures.")
-
-    monkeypatch.setattr("instaaug.cli.compare.read_comparison", broken)
-    console = Console(file=StringIO(), width=80)
-    seen: list[Sequence[Standing]] = []
-    on_change = _and_written(console, seen.append, tmp_path)
-    on_change(RUNS[:1])
-    on_change(RUNS)
-    assert seen == [RUNS[:1], RUNS]
-    assert isinstance(console.file, StringIO)
-    assert console.file.getvalue() == "There is no table yet: There are two measures.\n"
+# Progress
 
 
-def test_two_at_once_do_not_fight(instaaug: CommandLine, tmp_path: Path) -> None:
-    plain_folder(tmp_path / "pets")
-    out = tmp_path / "c"
-    with claimed_by_one(out, words="this test"):
-        said = instaaug.error("compare", "pets", *QUICK, "--methods", "none", "--out", out)
-    assert "`out` must not be in use: another comparison is at work" in said
-
-
-# How it goes
-
-
-def standing(label: str, seed: int, status: str, value: float | None = None) -> Standing:
+def progress(label: str, seed: int, status: str, value: float | None = None) -> RunProgress:
     score = None if value is None else Score("top1", value, 100)
     sentence = "NaN." if status == "failed" else ""
-    return Standing(label, seed, Path(), status, 3, score, sentence)  # type: ignore[arg-type]
+    return RunProgress(label, seed, Path(), status, 3, score, sentence, n_epochs=20)  # type: ignore[arg-type]
 
 
 RUNS = [
-    standing("none", 0, "done", 0.5),
-    standing("random", 0, "done", 0.625),
-    standing("none", 1, "running"),
-    standing("random", 1, "failed"),
-    standing("late", 0, "waiting"),
+    progress("none", 0, "done", 0.5),
+    progress("random", 0, "done", 0.625),
+    progress("none", 1, "running"),
+    progress("random", 1, "failed"),
+    progress("late", 0, "waiting"),
 ]
 
 
@@ -134,7 +118,7 @@ def shown(table: object, *, width: int = 80) -> str:
 
 
 def test_the_table_shows_the_best_first_and_what_each_run_is_at() -> None:
-    lines = [" ".join(x.split()) for x in shown(standings_table(RUNS, n_epochs=20)).splitlines()]
+    lines = [" ".join(x.split()) for x in shown(progress_table(RUNS)).splitlines()]
     assert lines == [
         "3 of 5 runs",
         "method so far runs",
@@ -146,7 +130,7 @@ def test_the_table_shows_the_best_first_and_what_each_run_is_at() -> None:
 
 def test_without_a_terminal_every_run_that_ends_is_a_line() -> None:
     console = Console(file=StringIO(), force_terminal=False, width=80)
-    with shown_standings(console, n_epochs=20) as show:
+    with ProgressDisplay(console) as show:
         show(RUNS[:1])
         show(RUNS)
         show(RUNS)
@@ -160,16 +144,108 @@ def test_without_a_terminal_every_run_that_ends_is_a_line() -> None:
 
 def test_a_terminal_shows_a_table_that_is_gone_in_the_end() -> None:
     console = Console(file=StringIO(), force_terminal=True, width=80)
-    with shown_standings(console, n_epochs=20) as show:
+    with ProgressDisplay(console) as show:
         show(RUNS)
     assert isinstance(console.file, StringIO)
     before, _, after = console.file.getvalue().rpartition("to do")
     assert "epoch 4/20" in before
-    n_lines = shown(standings_table(RUNS, n_epochs=20)).count("\n")
+    n_lines = shown(progress_table(RUNS)).count("\n")
     assert after.count("\x1b[2K") >= n_lines == 5  # each line of the table is erased
 
 
-# In earnest
+# The leaderboard
+
+
+NAMES = [
+    *("random crop, rotation, color", "AutoAugment (ImageNet)", "InstaAug, class-specific"),
+    *("spatial transformer", "TrivialAugment", "InstaAug without input"),
+]
+
+
+def print_leaderboard(comparison: MethodComparison, width: int, *, with_notes: bool = True) -> str:
+    file = StringIO()
+    console = Console(file=file, width=width, color_system=None)
+    console.print(leaderboard_table(comparison, with_notes=with_notes))
+    return file.getvalue()
+
+
+def test_eighty_columns_hold_every_number_on_the_line_of_its_method() -> None:
+    rows = [
+        runs(
+            name,
+            0.61 - 0.1 * i,
+            0.63 - 0.1 * i,
+            0.66 - 0.09 * i,
+            cost=1.0 + i,
+            n_views=16,
+            plain=[0.1] * 3,
+        )
+        for i, name in enumerate(NAMES)
+    ]
+    found = compare_scores(rows)
+    lines = print_leaderboard(found, 80).splitlines()
+    assert max(map(len, lines)) <= 80
+    for row in table_rows(found):
+        (line,) = [line for line in lines if row.score in line]
+        first, *_ = row.label.split()
+        assert [line.split()[0], line.split()[1].rstrip(",")] == [row.rank, first.rstrip(",")]
+        assert line.rstrip().endswith(row.cost)
+        assert line.split(row.score)[1].split()[0] == "16"
+        assert row.difference in line
+        assert f" {row.p} " in line
+        assert f" {row.holm} " in line
+
+
+def test_views_are_shown_and_explained_but_one_view_is_for_files() -> None:
+    text = print_leaderboard(compare_scores(VIEWED), 80)
+    assert "views" in text.splitlines()[0]
+    assert "one view" not in text.lower()
+    assert "1 is the image as it is" in " ".join(text.split())
+
+
+def test_names_have_one_line_where_there_is_room() -> None:
+    names = ["a name of more words than most", "another name of more words than most"]
+    text = print_leaderboard(compare_scores([runs(name, 0.5, 0.6, 0.9) for name in names]), 160)
+    assert all(name in text for name in names)
+
+
+@pytest.mark.parametrize("width", [40, 60, 100, 200])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    assert all(
+        len(line) <= width for line in print_leaderboard(compare_scores(ROWS), width).splitlines()
+    )
+
+
+def test_a_number_that_is_cut_is_seen_to_be_cut() -> None:
+    found = compare_scores(ROWS)
+    text = print_leaderboard(found, 40, with_notes=False)
+    keys = ("rank", "score", "difference", "p", "holm")
+    whole = {
+        word for row in table_rows(found) for key in keys for word in getattr(row, key).split()
+    }
+    numbers = [word for word in text.split("mixup:")[0].split() if word[-1].isdigit()]
+    assert "…" in text
+    assert set(numbers) <= whole
+
+
+def test_remarks_are_always_below_and_notes_if_wanted() -> None:
+    found = compare_scores(ROWS)
+    brief, full = print_leaderboard(found, 120, with_notes=False), print_leaderboard(found, 120)
+    for text in (brief, full):
+        assert "mixup: 2 of 3 seeds; seed 1 failed: The loss is NaN" in text
+        assert "broken: every seed failed: No memory" in text
+    assert "The reference, random, has the best mean among baselines with all seeds." in full
+    assert "reference, random" not in brief
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_are_printed_as_they_are(name: str) -> None:
+    text = print_leaderboard(compare_scores([runs("base", 0.5), runs(name, 0.4)]), 200)
+    assert any(one_line(name) in line for line in text.splitlines())
+    assert "\x1b" not in text
+
+
+# With real processes
 
 
 @pytest.mark.slow
@@ -177,8 +253,9 @@ def test_methods_are_compared_and_one_that_fails_stops_no_other(
     instaaug: CommandLine, tmp_path: Path
 ) -> None:
     plain_folder(tmp_path / "pets", n=12)
-    broken = "none(optimizer=sgd,learning_rate=1e38)"
-    command = ("compare", "pets", *QUICK, "--methods", f"none,random,{broken}", "--seeds", "2")
+    broken = "{method: none, optimizer: {name: sgd, learning_rate: 1e38}, label: broken}"
+    methods = f"[none, random, {broken}]"
+    command = ("compare", "pets", *QUICK, "--methods", methods, "--seeds", "2")
     done = instaaug(*command, "--jobs", "2")
     assert done.code == 0, done.err
     assert "3 methods × 2 seeds = 6 runs of 1 epoch; about" in done.out
@@ -189,9 +266,7 @@ def test_methods_are_compared_and_one_that_fails_stops_no_other(
     assert [len(list(out.glob(f"{name}/seed_*/results.json"))) for name in ("none", "random")] == [
         2, 2
     ]  # fmt: skip
-    failure = json.loads(
-        (out / "none-optimizer-sgd-learning_rate-1e38/seed_0/failure.json").read_text()
-    )
+    failure = json.loads((out / "broken/seed_0/failure.json").read_text())
     assert "NaN or infinite" in failure["sentence"]
     assert failure["log"][-1] == f"failed: {failure['sentence']}"
     for name in ("leaderboard.md", "leaderboard.tex", "runs.csv", "report/index.html"):
@@ -221,7 +296,7 @@ def test_after_kill_9_no_run_lives_on_and_the_same_command_goes_on(tmp_path: Pat
         time.sleep(0.05)
     os.kill(first.pid, signal.SIGKILL)
     first.wait()
-    with claimed_by_one(run, words="It lives on.", seconds=60.0):
+    with lock_folder(run, error="It lives on.", timeout=60.0):
         n_before = (run / "metrics.csv").read_text().count("\n") - 1
     assert 1 <= n_before < n_epochs
     assert not (run / "results.json").exists()

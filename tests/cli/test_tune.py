@@ -7,22 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from instaaug.tune.search import tune
 from PIL import Image
 from rich.console import Console
 
 from instaaug.cli.terminal import STOPPED
 from instaaug.cli.tune import run_tune
-from instaaug.compare.state import claimed_by_one
+from instaaug.compare.tuning import tune
 from instaaug.errors import ArgumentError
 from instaaug.report.theme import MissingPlottingError
-from instaaug.runs.settings import read_config
+from instaaug.runs.settings import TrainSettings
 from instaaug.yaml_files import read_yaml
 from tests.support.picture_folders import plain_folder
 
 QUICK = {
-    "epochs": 2, "batch_size": 8, "image_size": 16, "test_samples": 2, "accelerator": "cpu",
-    "phi_width": 0.25, "width": 0.25,
+    "trainer.max_epochs": 2, "data.batch_size": 8, "data.image_size": 16, "views.n_views": 2,
+    "trainer.accelerator": "cpu", "phi.width": 0.25, "model.width": 0.25,
 }  # fmt: skip
 
 
@@ -48,6 +47,10 @@ def faked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("instaaug.cli.tune.save_figure", lambda *_: None)  # which takes long
 
 
+def read_tuned(folder: Path) -> TrainSettings:
+    return TrainSettings.from_mapping(read_yaml(folder / "tuned.yaml"))
+
+
 def call(given: dict[str, Any], trials: int = 3, **rest: Any) -> None:
     run_tune(given, trials=trials, **{"config": None, "out": None, "budget": None, **rest})
 
@@ -61,7 +64,7 @@ def test_a_search_from_beginning_to_end(
         if len(records) == 2 and records[-1].rungs:
             os.kill(os.getpid(), signal.SIGINT)
 
-    pets["validation_fraction"] = 0.0
+    pets["data.validation_fraction"] = 0.0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             "instaaug.cli.tune.tune",
@@ -81,12 +84,12 @@ def test_a_search_from_beginning_to_end(
     assert lines[0] == "Tuning on pets; the search is in runs/pets-tuning."
     shown = [line for line in lines if line.startswith("trial ")]
     assert [line.split()[1] for line in shown] == ["1/2", "2/2"]
-    assert "complete, as it was" in shown[0]
+    assert "complete, unchanged settings" in shown[0]
     folder = tmp_path / "runs" / "pets-tuning"
     assert lines[-1] == (
         f"Train with it: instaaug train {tmp_path}/pets --config runs/pets-tuning/tuned.yaml"
     )
-    assert read_config(read_yaml(folder / "tuned.yaml")).epochs == 2
+    assert read_tuned(folder).trainer.max_epochs == 2
     with Image.open(folder / "tuning.png") as picture:
         assert picture.width > 1000
     assert "<svg" in (folder / "tuning.svg").read_text()[:500]
@@ -103,18 +106,6 @@ def test_what_was_found_is_said_with_its_noise(
     assert "The score of the best of several is optimistic" in out
     assert "3/3" in out
     assert "pruned" in out
-
-
-@pytest.mark.usefixtures("faked")
-def test_two_searches_do_not_share_a_folder(pets: dict[str, Any], tmp_path: Path) -> None:
-    out = tmp_path / "search"
-    with (
-        claimed_by_one(out, words="unused"),
-        pytest.raises(ArgumentError, match="`out` must not be in use by another search"),
-    ):
-        call(pets, trials=1, out=out)
-    call(pets, trials=1, out=out)
-    assert (out / "tuned.yaml").is_file()
 
 
 def test_a_search_that_cannot_begin_leaves_no_folder(pets: dict[str, Any], tmp_path: Path) -> None:
@@ -161,7 +152,7 @@ def test_on_a_terminal_a_table_grows(
     out = capsys.readouterr().out
     assert "band as diversity" in out
     assert "1/3" in out
-    assert "running, as it was" in out
+    assert "running, unchanged settings" in out
     assert "90.0 % (s.e. 3.0)" in out
 
 
@@ -169,15 +160,16 @@ def test_on_a_terminal_a_table_grows(
 def test_other_settings_get_a_folder_of_their_own_and_a_file_is_heeded(
     pets: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "my.yaml").write_text("entropy: [1.0, 2.0]\nseed: 3\n")
+    (tmp_path / "my.yaml").write_text("entropy: {band: [1.0, 2.0]}\nseed: 3\n")
     call(pets, trials=1, config=tmp_path / "my.yaml")
-    call({**pets, "diversity": (0.1, 0.2)}, trials=1, config=tmp_path / "my.yaml")
+    call({**pets, "entropy.diversity": (0.1, 0.2)}, trials=1, config=tmp_path / "my.yaml")
     first, second = (tmp_path / "runs" / name for name in ("pets-tuning", "pets-tuning-2"))
-    assert read_config(read_yaml(first / "tuned.yaml")).entropy == (1.0, 2.0)
-    found = read_config(read_yaml(second / "tuned.yaml"))
-    assert (found.entropy, found.diversity, found.seed) == (None, (0.1, 0.2), 3)
+    assert read_tuned(first).entropy.band == (1.0, 2.0)
+    found = read_tuned(second)
+    assert (found.entropy.band, found.entropy.diversity) == (None, (0.1, 0.2))
+    assert found.seed == 3
     capsys.readouterr()
-    call({**pets, "diversity": (0.1, 0.2)}, trials=1, config=tmp_path / "my.yaml")
+    call({**pets, "entropy.diversity": (0.1, 0.2)}, trials=1, config=tmp_path / "my.yaml")
     assert "no trial beat them" in capsys.readouterr().out
     assert not (tmp_path / "runs" / "pets-tuning-3").exists()
 
