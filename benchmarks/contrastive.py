@@ -20,7 +20,7 @@ CONFIGS = Path("configs") / "tiny_imagenet"
 RUNS = Path("runs") / "contrastive"
 COMMAND = (
     "instaaug", "compare", "tiny-imagenet", "--config", str(CONFIGS / "contrastive.yaml"),
-    "--methods", f"@{CONFIGS / 'contrastive_methods.yaml'}", "--seeds", "3", "--jobs", "2",
+    "--methods", str(CONFIGS / "contrastive_methods.yaml"), "--seeds", "3", "--jobs", "2",
     "--reference", "random-crop", "--out", str(RUNS),
 )  # fmt: skip
 OBJECT_RUNS = Path("runs") / "contrastive_objects"

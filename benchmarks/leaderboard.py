@@ -18,7 +18,7 @@ CONFIGS = Path("configs") / "tiny_imagenet"
 RUNS = Path("runs") / "leaderboard"
 COMMAND = (
     "instaaug", "compare", "tiny-imagenet", "--config", str(CONFIGS / "compare.yaml"),
-    "--methods", f"@{CONFIGS / 'contenders.yaml'}", "--seeds", "3", "--jobs", "2",
+    "--methods", str(CONFIGS / "contenders.yaml"), "--seeds", "3", "--jobs", "2",
     "--reference", "random", "--out", str(RUNS),
 )  # fmt: skip
 NOTE = (

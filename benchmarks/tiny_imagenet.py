@@ -21,7 +21,7 @@ RUNS = ROOT / "runs" / "tiny_imagenet"
 SEEDS = (0, 1, 2)
 METHODS: dict[str, tuple[str, list[str]]] = {
     "none": ("none", []),
-    "random 0.55": ("random", ["--sizes", "0.55", "1"]),
+    "random 0.55": ("random", ["--method.sizes", "[0.55, 1.0]"]),
     "random 0.7": ("random", []),
     "learned": ("learned", []),
 }

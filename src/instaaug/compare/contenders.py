@@ -155,7 +155,7 @@ VARIANTS: Mapping[str, Variant] = {
         _color_sweep(),
     ),
 }
-"""The paper's ablations and its sweeps over hand-set ranges, for `instaaug list methods`."""
+"""The paper's ablations, and sweeps over hand-set ranges, for `instaaug list methods`."""
 
 
 def read_contenders(methods: str | Sequence[Any], base: TrainSettings) -> list[Contender]:
