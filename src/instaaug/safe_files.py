@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from instaaug import yaml_files
 from instaaug.errors import ArgumentError, DataError
+from instaaug.yaml_files import MOST_CHARACTERS, parse_yaml
 
 __all__ = ["read_csv", "read_json", "read_yaml"]
 
@@ -21,8 +21,9 @@ def read_yaml(path: Path) -> dict[str, Any]:
         DataError: If it is anything else.
         FileNotFoundError: If there is none.
     """
+    text = _text(path, MOST_CHARACTERS)
     try:
-        return yaml_files.read_yaml(path)
+        return _mapping(path, parse_yaml(text, argument="config"))
     except ArgumentError as error:
         raise DataError(f"{_requirement(path)}: {error}") from None
 

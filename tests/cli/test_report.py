@@ -135,18 +135,11 @@ def paired_words(content: dict[str, Any]) -> str:
 
 def test_a_fit_for_a_frozen_model_is_reported_on(instaaug: CommandLine, tmp_path: Path) -> None:
     spot_folder(tmp_path / "spots", 8)
-    small = ("--size", "16", "--side", "32", "--crops", "1:1,0.5:2", "--samples", "2,4")
-    done = instaaug(
-        "tta",
-        "fit",
-        "tests.support.spots:spotter",
-        "spots",
-        "--out",
-        "fit",
-        *small,
-        "--steps",
-        "5",
+    small = (
+        *("--model.image_size", "16", "--data.decode_size", "32", "--views", "[2, 4]"),
+        *("--crop.grid", "[[1.0, 1], [0.5, 2]]", "--phi.steps", "5"),
     )
+    done = instaaug("tta", "fit", "tests.support.spots:spotter", "spots", "--out", "fit", *small)
     assert done.code == 0, done.err
     done = instaaug("report", "fit")
     assert done.code == 0, done.err

@@ -202,9 +202,9 @@ def test_runs_with_scores_on_other_images_are_drawn(tmp_path: Path, strengths: A
     (axes,) = draw_runs([*records, run(tmp_path / "no score", 0.6, None)]).axes
     points = [tuple(xy) for c in dots_of(axes) for xy in np.asarray(c.get_offsets()).tolist()]
     assert points == [(60.0, pytest.approx(20.0)), (60.0, pytest.approx(40.0))]
-    assert [line.get_xydata().tolist() for line in axes.lines if line.get_linewidth() > 2] == [
-        [[60.0, pytest.approx(20.0)], [60.0, pytest.approx(40.0)]]
-    ]
+    assert [
+        np.asarray(line.get_xydata()).tolist() for line in axes.lines if line.get_linewidth() > 2
+    ] == [[[60.0, pytest.approx(20.0)], [60.0, pytest.approx(40.0)]]]
 
 
 def test_runs_on_simulated_lights_are_validated_under_those_of_training(tmp_path: Path) -> None:
