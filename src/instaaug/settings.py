@@ -246,7 +246,7 @@ def _build(kind: type[S], values: Mapping[str, Any], prefix: str) -> S:
     arguments: dict[str, Any] = {} if kind.open is None else {kind.open: {}}
     for name, value in values.items():
         item = known.get(name)
-        if item is None:
+        if item is None or name == kind.open:
             arguments[str(kind.open)][name] = value
         elif "section" in item.metadata:
             arguments[name] = _build(item.type, value, f"{prefix}{name}.")  # type: ignore[arg-type]

@@ -28,7 +28,6 @@ __all__ = ["DataFacts", "Run", "remove_files"]
 
 PACKAGES = ("torch", "lightning", "numpy", "pillow", "safetensors")
 PICTURE_HEIGHT = 768
-CHANGE_NOTHING = ("threads", "trainer.threads")
 MADE_BY = {"train": "instaaug train", "tta": "instaaug tta fit"}
 
 
@@ -298,7 +297,7 @@ def _differences(before: RunSettings, now: RunSettings) -> str:
     other = [
         f"{name} {first.get(name)} instead of {second.get(name)}"
         for name in dict.fromkeys([*first, *second])
-        if first.get(name) != second.get(name) and name not in CHANGE_NOTHING
+        if first.get(name) != second.get(name) and name != "threads"
     ]
     return ", ".join(other)
 
