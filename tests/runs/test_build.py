@@ -16,7 +16,7 @@ from instaaug.methods import (
     NoAugmentation,
     RandomAugmentation,
 )
-from instaaug.runs.build import build_task, build_transforms
+from instaaug.runs.build import build_augmenter, build_task
 from instaaug.runs.folder import DataFacts
 from instaaug.runs.settings import TrainSettings
 from instaaug.tasks import RegressionTask, SupervisedTask
@@ -46,8 +46,10 @@ FACTS = DataFacts(
 def test_the_transforms_are_those_named_or_fit_the_data(
     source: str, names: tuple[str, ...], expected: list[str]
 ) -> None:
-    made = build_transforms(names, ((1.0, 1), (0.5, 2)), 0.0, source)
-    assert [transform.name for transform in made] == expected
+    config = TrainSettings.from_mapping({"data": source, "transforms": names})
+    augmenter = build_augmenter(config, FACTS)
+    assert isinstance(augmenter, InstaAug)
+    assert [transform.name for transform in augmenter.settings.transform.transforms] == expected
 
 
 @pytest.mark.parametrize(

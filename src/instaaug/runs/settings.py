@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from typing_extensions import override
 
-from instaaug.errors import ArgumentError
+from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.settings import Settings, section, setting
 
 __all__ = [
@@ -398,7 +398,7 @@ class TtaModelSettings(Settings):
 
     name: str = setting(
         "",
-        "module:function that returns a trained model, timm:NAME, or the folder of a finished "
+        "A module:function that returns a trained model, timm:NAME, or the folder of a finished "
         "`instaaug train`.",
         path=True,
     )
@@ -562,6 +562,8 @@ def read_run_settings(values: Mapping[Any, Any], *, source: str) -> RunSettings:
         values: With the kind of the run.
         source: The file, for the words of an error.
     """
-    if values.get("kind", "train") == "tta":
-        return TtaSettings.from_mapping(values, source=source)
-    return TrainSettings.from_mapping(values, source=source)
+    kinds: dict[str, type[RunSettings]] = {"train": TrainSettings, "tta": TtaSettings}
+    kind = str(values.get("kind", "train"))
+    if kind not in kinds:
+        raise UnknownNameError(f"kind of run in {source}", kind, kinds)
+    return kinds[kind].from_mapping(values, source=source)
