@@ -1,5 +1,6 @@
 """``instaaug report`` and ``instaaug inspect``."""
 
+import inspect
 import json
 import re
 import shutil
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from instaaug.report.page import diagnosis
 from instaaug.stats import mcnemar_p_value
 from tests.support.command_line import QUICK, CommandLine
 from tests.support.picture_folders import truncated_jpeg
@@ -232,3 +234,10 @@ def test_inspect_names_what_it_cannot_read(
     assert "`path` must end in" in instaaug.error(
         "inspect", shop / "run", "fine.png", "--out", "seen.txt"
     )
+
+
+def test_advice_names_options_that_exist(instaaug: CommandLine) -> None:
+    named = set(re.findall(r"--[a-z_]+(?:\.[a-z_]+)?", inspect.getsource(diagnosis)))
+    known = instaaug("train", "--help").out + instaaug("tta", "fit", "--help").out
+    assert len(named) > 8
+    assert named - set(re.findall(r"--[a-z_.]+", known)) == {"--method.strength"}  # by method

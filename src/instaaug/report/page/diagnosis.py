@@ -86,7 +86,7 @@ def _collapse(factor: ObservedFactor, mean: float, band: Band) -> PageWarning:
             "title": title,
             "words": f"{words} The band allows that.",
             "advice": "If this transform should be harmless, raise the lower end of its band "
-            "(--entropy.diversity or --entropy.band) or λ at the start (--entropy.weight). If it "
+            "(--entropy.diversity or --entropy) or λ at the start (--entropy.weight). If it "
             "is harmful here, this is what was to be found.",
             "level": "hint",
         }
@@ -106,7 +106,7 @@ def _saturation(factor: ObservedFactor, mean: float, band: Band) -> PageWarning:
         "words": f"The mean entropy is {mean:.2f} of {factor.max_entropy:.2f} nats: nearly "
         "everything is allowed for every input. "
         + ("The band allows that." if meant else f"The band is {_nats(band)}."),
-        "advice": "Lower the upper end of the band (--entropy.diversity or --entropy.band) or "
+        "advice": "Lower the upper end of the band (--entropy.diversity or --entropy) or "
         "--entropy.weight; or offer a wider range of transforms: these may all be harmless.",
         "level": "hint" if meant else "serious",
     }
