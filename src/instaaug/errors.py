@@ -1,6 +1,6 @@
 """Everything this library raises: each error is also the builtin that a caller would expect."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 __all__ = [
@@ -52,16 +52,22 @@ class WeightsFileError(InstaAugError, ValueError):
 class UnknownNameError(InstaAugError, KeyError):
     """A name is not registered; the message lists what is and suggests the nearest.
 
+    Arguments:
+        kind: What the name was meant for.
+        name: The name.
+        known: All names.
+        similar: Those that may have been meant, the likeliest first; found by spelling if absent.
+
     Example:
         >>> print(UnknownNameError("transform", "rotate", ["crop", "rotation"]))
         There is no transform called 'rotate'. Did you mean 'rotation'? Known: crop, rotation.
     """
 
     def __init__(
-        self, kind: str, name: str, known: Iterable[str], *, similar: Iterable[str] | None = None
+        self, kind: str, name: str, known: Iterable[str], *, similar: Sequence[str] | None = None
     ) -> None:
         names = sorted(known)
-        near = get_close_matches(name, names if similar is None else similar, n=1, cutoff=0.5)
+        near = get_close_matches(name, names, n=1, cutoff=0.5) if similar is None else similar
         hint = f" Did you mean {near[0]!r}?" if near else ""
         super().__init__(f"There is no {kind} called {name!r}.{hint} Known: {', '.join(names)}.")
 

@@ -1,7 +1,8 @@
 """Settings with structure: nested dataclasses that read the same in YAML, Python and a shell."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from difflib import SequenceMatcher
 from math import inf, isnan
 from pathlib import Path
 from reprlib import repr  # noqa: A004  # a hostile file may hold a value of any length
@@ -18,9 +19,22 @@ __all__ = [
     "section",
     "setting",
     "setting_infos",
+    "similar_settings",
 ]
 
 S = TypeVar("S", bound="Settings")
+
+LIKELY = {
+    "epochs": "max_epochs",
+    "lr": "learning_rate",
+    "size": "image_size",
+    "gpus": "devices",
+    "nodes": "num_nodes",
+    "clip": "gradient_clip_val",
+    "accumulate": "accumulate_grad_batches",
+    "samples": "n_views",
+}
+"""What other programs call a setting, by the last part of its name."""
 
 
 def setting(
@@ -202,6 +216,34 @@ def setting_infos(kind: type[Settings], prefix: str = "", title: str = "") -> li
     return found
 
 
+def similar_settings(name: str, known: Sequence[str]) -> list[str]:
+    """The settings that a name may have been meant for, at most three, the likeliest first.
+
+    Arguments:
+        name: A name that is not known.
+        known: Names with their sections, such as ``trainer.max_epochs``.
+
+    Example:
+        >>> similar_settings("batch-size", ["data.batch_size", "data.flip"])
+        ['data.batch_size']
+    """
+    wanted = name.replace("-", "_")
+    own = wanted.rpartition(".")[2]
+    usual = LIKELY.get(own, own)
+
+    def score(candidate: str) -> float:
+        last = candidate.rpartition(".")[2]
+        if last == usual:
+            return 2.0
+        return max(
+            SequenceMatcher(None, a, b).ratio() for a, b in ((wanted, candidate), (own, last))
+        )
+
+    near = sorted((-score(candidate), candidate) for candidate in known)
+    best = -near[0][0] if near else 0.0
+    return [candidate for s, candidate in near if -s >= max(0.6, best - 0.1)][:3]
+
+
 def _nest(
     kind: type[Settings], values: Mapping[Any, Any], prefix: str, source: str
 ) -> dict[str, Any]:
@@ -221,11 +263,12 @@ def _nest(
         ):
             nested[name] = value
         else:
+            names = [prefix + info.name for info in setting_infos(kind)]
             raise UnknownNameError(
                 f"setting in {source}",
                 f"{prefix}{given}",
                 [prefix + known_name for known_name in known],
-                similar=[*_names(kind, prefix), *(f"{prefix}{n}" for n in known)],
+                similar=similar_settings(f"{prefix}{given}", names),
             )
     return nested
 
@@ -264,11 +307,6 @@ def _as_section(kind: type[Settings], value: Any, prefix: str) -> Mapping[str, A
             f"{{{fields(kind)[0].name}: ...}}: got {repr(value)}."
         )
     return {kind.main: value}
-
-
-def _names(kind: type[Settings], prefix: str) -> list[str]:
-    """The full names of all settings of a section and the sections in it."""
-    return [prefix + info.name for info in setting_infos(kind)]
 
 
 def _check(item: Field[Any], value: Any, prefix: str = "") -> Any:

@@ -19,7 +19,10 @@ Kind = Literal["transforms", "models", "data", "methods"]
 Run = Annotated[Path, typer.Argument(help="The folder of a run.", show_default=False)]
 OnBadImage = Annotated[
     Literal["error", "skip"],
-    typer.Option(help="Stop at a file that cannot be read, or list it without a prediction."),
+    typer.Option(
+        "--on_bad_image",
+        help="Stop at a file that cannot be read, or list it without a prediction.",
+    ),
 ]
 Images = Annotated[
     list[Path], typer.Argument(help="Image files, or folders of them.", show_default=False)
@@ -238,9 +241,7 @@ def predict(
     out: Predictions = None,
     views: Views = None,
     certainty: Certainty = None,
-    top: Annotated[
-        int, typer.Option("--top", "--top-k", min=1, help="Most probable classes to list.")
-    ] = 1,
+    top: Annotated[int, typer.Option(min=1, help="Most probable classes to list.")] = 1,
     on_bad_image: OnBadImage = "error",
 ) -> None:
     """Predict images with the model of a run and its views."""

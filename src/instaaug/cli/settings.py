@@ -1,19 +1,20 @@
 """Every setting of a run as an option of a command, made from the one list of settings."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Optional, Union, get_args, get_origin
 
 import typer
+from rich.markup import escape
 from typer.core import TyperCommand
 from typing_extensions import override
 
 from instaaug.errors import ArgumentError
 from instaaug.runs.settings import TrainSettings
-from instaaug.settings import SettingInfo, Settings, setting_infos
+from instaaug.settings import SettingInfo, Settings, setting_infos, similar_settings
 from instaaug.signatures import expected_form
 from instaaug.yaml_files import parse_yaml, read_yaml
 
@@ -29,19 +30,28 @@ class SettingsCommand(TyperCommand):
 
     @override
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        known = {flag for parameter in self.params for flag in parameter.opts}
+        known = {flag for parameter in self.get_params(ctx) for flag in parameter.opts}
         rest, typed, waiting = [], {}, list(args)
         while waiting:
             token = waiting.pop(0)
             flag, sign, value = token.partition("=")
-            if not flag.startswith(OPEN) or flag in known:
+            if not flag.startswith("--") or flag in known or flag == "--":
                 rest.append(token)
                 continue
+            if not flag.startswith(OPEN):
+                ctx.fail(_unknown_option(flag, known))
             if not sign and not waiting:
                 ctx.fail(f"Option '{flag}' requires an argument.")
             typed[flag.removeprefix("--")] = value if sign else waiting.pop(0)
         ctx.meta["instaaug.open"] = typed
         return super().parse_args(ctx, rest)
+
+
+def _unknown_option(flag: str, known: Iterable[str]) -> str:
+    """A sentence that names the options which may have been meant."""
+    near = similar_settings(flag.lstrip("-"), [name.lstrip("-") for name in known])
+    hint = f" Did you mean {' or '.join(f'--{name}' for name in near)}?" if near else ""
+    return f"There is no option {flag}.{hint}"
 
 
 def with_settings(
@@ -100,10 +110,8 @@ def read_typed(kind: type[Settings], given: Mapping[str, str]) -> dict[str, Any]
 
 
 def _read_value(name: str, text: str, kind: Any) -> Any:
-    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    if str in kinds:
+    if str in _union_parts(kind):
         return text
-
     try:
         value = parse_yaml(text, argument=name)
     except ArgumentError:
@@ -123,18 +131,17 @@ def _identifier(name: str) -> str:
 
 
 def _parameter(info: SettingInfo, *, is_argument: bool = False) -> inspect.Parameter:
-    shown = _shown_default(info.default)
+    must_be_given = is_argument and not info.default
     if is_argument:
-        details: Any = typer.Argument(help=info.help, show_default=shown)
+        details: Any = typer.Argument(help=_help(info), show_default=False)
     else:
         details = typer.Option(
             f"--{info.name}",
-            help=info.help,
-            show_default=shown,
+            help=_help(info),
+            show_default=False,
             rich_help_panel=info.section,
             metavar=_metavar(info.type),
         )
-    must_be_given = is_argument and not info.default
     kind: Any = str if must_be_given else Optional[str]  # noqa: UP045  # known at run time
     return inspect.Parameter(
         _identifier(info.name),
@@ -144,35 +151,38 @@ def _parameter(info: SettingInfo, *, is_argument: bool = False) -> inspect.Param
     )
 
 
+def _help(info: SettingInfo) -> str:
+    """The sentence on a setting with its choices and its default, as typer prints them."""
+    words = escape(info.help)
+    if choices := _choices(info.type):
+        words += f" One of {', '.join(choices)}."
+    if info.default is None or info.default in ("", {}):
+        return words
+    return f"{words} [dim]{escape(f'[default: {_as_yaml(info.default)}]')}[/]"
+
+
 def _metavar(kind: Any) -> str:
-    kinds = [
-        part
-        for part in (get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,))
-        if part is not NoneType
-    ]
-    if len(kinds) == 1 and kinds[0] in (str, int, float, bool):
-        return {str: "TEXT", int: "INT", float: "FLOAT", bool: "BOOL"}[kinds[0]]
-    return expected_form(kind).replace(", ", "|") if _is_choice(kinds) else "YAML"
+    if _choices(kind):
+        return "<name>"
+    kinds = [part for part in _union_parts(kind) if part is not NoneType]
+    names = {str: "<text>", int: "<int>", float: "<float>", bool: "<bool>"}
+    return names.get(kinds[0], "<yaml>") if len(kinds) == 1 else "<yaml>"
 
 
-def _is_choice(kinds: Sequence[Any]) -> bool:
-    return len(kinds) == 1 and get_origin(kinds[0]) is Literal
+def _choices(kind: Any) -> tuple[str, ...]:
+    return get_args(kind) if get_origin(kind) is Literal else ()
 
 
-def _shown_default(default: Any) -> str | bool:
-    if default is None or default in ("", {}):
-        return False
-    if isinstance(default, bool):
-        return "true" if default else "false"
-    if isinstance(default, tuple):
-        return _as_yaml(default)
-    return str(Path(default)) if isinstance(default, Path) else str(default)
+def _union_parts(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
 
 def _as_yaml(value: Any) -> str:
     """A default as it would be typed."""
     if isinstance(value, tuple):
         return f"[{', '.join(map(_as_yaml, value))}]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -140,10 +140,10 @@ def print_scores(console: Console, scores: dict[str, Any], *, n_images: int) -> 
     if "plain" in scores:
         _print_table(console, scores, n_images)
     for factor, numbers in scores.get("learned", {}).items():
-        line = f"{factor}: entropy {numbers['entropy']:.2f} nats, λ {numbers['weight']:.3f}"
+        line = f"{factor}: entropy {numbers['entropy']:.2f} nats, "
         if "mutual_information" in numbers:
-            line += f", of which {numbers['mutual_information']:.2f} nats tell images apart"
-        console.print(line, highlight=False)
+            line += f"of which {numbers['mutual_information']:.2f} tell images apart, "
+        console.print(f"{line}λ {numbers['weight']:.3f}", highlight=False)
 
 
 def _print_table(console: Console, scores: dict[str, Any], n_images: int) -> None:
@@ -154,7 +154,7 @@ def _print_table(console: Console, scores: dict[str, Any], n_images: int) -> Non
         table.add_column(HEADINGS[name], justify="right")
     rows = {"the image": scores["plain"]}
     if augmented := scores.get("augmented"):
-        rows[f"{augmented['n_samples']} augmented samples"] = augmented
+        rows[f"{augmented['n_samples']} views"] = augmented
     for title, row in rows.items():
         table.add_row(title, *(_number(name, row[name]) for name in names))
     console.print(table)
