@@ -4,14 +4,14 @@ import json
 import subprocess
 import sys
 import warnings
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from instaaug.cli import main
 from instaaug.errors import InstaAugWarning
-from instaaug.runs.settings import PANELS, TrainSettings
+from instaaug.runs.settings import TrainSettings
+from instaaug.settings import setting_infos
 from tests.support.command_line import CommandLine
 
 
@@ -22,7 +22,10 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return int(stop.value.code or 0)
 
 
-COMMANDS = ("train", "resume", "evaluate", "predict", "list", "show", "demo")
+COMMANDS = (
+    "train", "resume", "compare", "tune", "evaluate", "predict", "export", "report", "inspect",
+    "bench", "list", "show", "demo", "tta",
+)  # fmt: skip
 
 
 def test_help_names_the_commands(
@@ -31,6 +34,8 @@ def test_help_names_the_commands(
     assert run(monkeypatch, "--help") == 0
     words = capsys.readouterr().out.split()
     assert set(COMMANDS) <= set(words)
+    assert run(monkeypatch, "tta", "--help") == 0
+    assert "fit" in capsys.readouterr().out.split()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -47,14 +52,33 @@ def test_the_help_of_train_has_every_setting_in_its_panel(
 ) -> None:
     assert run(monkeypatch, "train", "--help") == 0
     text = capsys.readouterr().out
-    flags = {f"--{item.name.replace('_', '-')}" for item in fields(TrainSettings)} - {"--data"}
-    assert flags <= set(text.split())
-    assert all(f"─ {panel} ─" in text for panel in PANELS)
+    infos = [info for info in setting_infos(TrainSettings) if info.name not in ("kind", "data")]
+    assert {f"--{info.name}" for info in infos} <= set(text.split())
+    assert all(f"─ {info.section} ─" in text for info in infos)
+    for words in (
+        "Passes through the training images. [default: 20]",
+        "Boxes: [side, places per axis] of each size. [default: [[0.375, 16], [0.75, 8], [1, 1]]]",
+        "Optimizer of the model. One of sgd, adam, adamw. [default: adamw]",
+        "Compile the model: slower to start, then faster. [default: false]",
+    ):
+        assert words in text
 
 
-def test_the_command_line_is_imported_without_torch() -> None:
-    code = "import sys, instaaug.cli; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603
+@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"]])
+def test_help_needs_neither_torch_nor_yaml(arguments: list[str]) -> None:
+    code = f"""
+import sys
+from instaaug.cli import main
+sys.argv = ["instaaug", *{arguments}]
+try:
+    main()
+finally:
+    print({{"torch", "yaml", "numpy"}} & set(sys.modules), file=sys.stderr)
+"""
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "set()\n")
 
 
 def test_the_demo_writes_figure_and_numbers(

@@ -38,18 +38,18 @@ def test_classes_are_matched_by_name_not_by_number(
     shutil.rmtree(tmp_path / "two" / "cat")  # now "dog" is the first class of the folder
     scores = {}
     for name in ("all", "two"):
-        instaaug("evaluate", shop / "run", name, "--samples", 0, "--json", f"{name}.json")
+        instaaug("evaluate", shop / "run", name, "--views", 0, "--json", f"{name}.json")
         scores[name] = json.loads((tmp_path / f"{name}.json").read_text())["plain"]
-    run = instaaug("predict", shop / "run", "two", "--samples", 0).out.splitlines()[1:]
+    run = instaaug("predict", shop / "run", "two", "--views", 0).out.splitlines()[1:]
     right = sum(line.split(",")[0].split("/")[1] == line.split(",")[1] for line in run)
     assert scores["two"]["n"] == len(run) == 8
     assert scores["two"]["top1"] == pytest.approx(right / 8)
 
 
-def test_no_samples_means_no_augmentation(instaaug: CommandLine, shop: Path) -> None:
-    done = instaaug("evaluate", shop / "run", "--samples", 0)
+def test_no_views_means_no_augmentation(instaaug: CommandLine, shop: Path) -> None:
+    done = instaaug("evaluate", shop / "run", "--views", 0)
     assert "the image" in done.out
-    assert "augmented samples" not in done.out
+    assert "2 views" not in done.out
 
 
 def test_an_unknown_class_is_one_sentence(

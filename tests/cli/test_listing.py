@@ -1,15 +1,15 @@
 """``instaaug list`` and ``instaaug show``."""
 
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from instaaug.runs.augmenters import AUGMENTERS
 
 from instaaug.compare.contenders import VARIANTS
 from instaaug.data import DATASETS
+from instaaug.methods import METHODS
 from instaaug.networks import MODELS
-from instaaug.runs.settings import PANELS, TrainSettings, setting_help
+from instaaug.runs.settings import TrainSettings
+from instaaug.settings import setting_infos
 from instaaug.transforms import TRANSFORMS
 from tests.support.command_line import CommandLine
 
@@ -17,7 +17,7 @@ KINDS = {
     "transforms": (*TRANSFORMS,),
     "models": (*MODELS, "timm:NAME", "module:function"),
     "data": (*DATASETS, "FOLDER", "FILE.csv", "FILE.npz"),
-    "methods": (*AUGMENTERS, *VARIANTS),
+    "methods": (*METHODS, *VARIANTS),
 }
 
 
@@ -48,15 +48,22 @@ def test_an_unknown_kind_is_explained(instaaug: CommandLine) -> None:
 def test_a_file_of_settings_is_shown_with_all_the_others(
     instaaug: CommandLine, tmp_path: Path
 ) -> None:
-    (tmp_path / "my.yaml").write_text("epochs: 77\nentropy: [3.0, 3.5]\n")
+    (tmp_path / "my.yaml").write_text("trainer: {max_epochs: 77}\nentropy: [3.0, 3.5]\n")
     done = instaaug("show", "my.yaml")
     assert done.code == 0, done.err
-    assert names(done.out) == [item.name for item in fields(TrainSettings)]
+    infos = setting_infos(TrainSettings)
+    assert names(done.out) == [info.path for info in infos]
     lines = {line.split()[0]: line for line in done.out.splitlines() if line.startswith(" ")}
-    assert lines["epochs"].split()[1] == "77"
-    assert "(3.0, 3.5)" in lines["entropy"]
-    assert all(setting_help(item) in lines[item.name] for item in fields(TrainSettings))
-    assert all(f"\n{panel}" in f"\n{done.out}" for panel in PANELS)
+    assert lines["trainer.max_epochs"].split()[1:3] == ["77", "*"]
+    assert "[3.0, 3.5] *" in lines["entropy.band"]
+    assert all(info.help in lines[info.path] for info in infos)
+    assert all(f"\n{info.section}" in f"\n{done.out}" for info in infos)
+
+
+def test_the_options_of_a_method_are_shown(instaaug: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "my.yaml").write_text("method: {name: mixup, alpha: 0.25}")
+    lines = instaaug("show", "my.yaml").out.splitlines()
+    assert any(line.split()[:2] == ["method.alpha", "0.25"] for line in lines)
 
 
 def test_a_run_is_shown(instaaug: CommandLine, shop: Path) -> None:
@@ -69,12 +76,12 @@ def test_a_run_is_shown(instaaug: CommandLine, shop: Path) -> None:
     ("config", "words"),
     [
         ("no.yaml", "There is no file 'no.yaml'."),
-        ("my.yaml", "There is no setting in my.yaml called 'epoch'. Did you mean 'epochs'?"),
+        ("my.yaml", "There is no setting in my.yaml called 'sed'. Did you mean 'seed'?"),
         (".", "There is no run in '.': it has no config.yaml."),
     ],
 )
 def test_what_cannot_be_shown_is_one_sentence(
     instaaug: CommandLine, tmp_path: Path, config: str, words: str
 ) -> None:
-    (tmp_path / "my.yaml").write_text("epoch: 3")
+    (tmp_path / "my.yaml").write_text("sed: 3")
     assert instaaug.error("show", config).startswith(words)

@@ -98,12 +98,12 @@ def test_the_most_probable_classes_are_listed_in_order(instaaug: CommandLine, sh
     assert more == row  # there are three
 
 
-def test_no_samples_predicts_the_image_itself(instaaug: CommandLine, shop: Path) -> None:
+def test_no_views_predicts_the_image_itself(instaaug: CommandLine, shop: Path) -> None:
     command = ("predict", shop / "run", shop / "pets")
-    plain = instaaug(*command, "--samples", 0).out
-    assert plain == instaaug(*command, "--samples", 0).out
-    assert plain != instaaug(*command, "--samples", 3).out
-    expected = predict_files(shop / "run", [shop / "pets"], n_samples=0)
+    plain = instaaug(*command, "--views", 0).out
+    assert plain == instaaug(*command, "--views", 0).out
+    assert plain != instaaug(*command, "--views", 3).out
+    expected = predict_files(shop / "run", [shop / "pets"], n_views=0)
     probabilities = [float(row["probability"]) for row in table(plain)]
     assert probabilities == [row["probability"] for row in expected]
 
@@ -111,9 +111,9 @@ def test_no_samples_predicts_the_image_itself(instaaug: CommandLine, shop: Path)
 def test_predictions_do_not_depend_on_how_many_files_are_read_at_once(
     shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = list(predict_files(shop / "run", [shop / "pets"], n_samples=0))
+    rows = list(predict_files(shop / "run", [shop / "pets"], n_views=0))
     monkeypatch.setattr("instaaug.runs.inference.CHUNK", 5)
-    again = list(predict_files(shop / "run", [shop / "pets"], n_samples=0))
+    again = list(predict_files(shop / "run", [shop / "pets"], n_views=0))
     assert [row["label"] for row in rows] == [row["label"] for row in again]
     assert [r["probability"] for r in rows] == pytest.approx([r["probability"] for r in again])
 
@@ -193,7 +193,7 @@ def test_a_truncated_image_is_listed_and_the_others_are_predicted(
 ) -> None:
     good = shop / "pets" / "cat" / "rgb 0.png"
     truncated_jpeg(tmp_path / "half.jpg")
-    command = ("predict", shop / "run", "--data.on_bad_image", "skip", "--top", 2)
+    command = ("predict", shop / "run", "--on_bad_image", "skip", "--top", 2)
     done = instaaug(*command, good, "half.jpg", good)
     assert done.code == 0
     assert done.err == "2 of 3 images predicted.\n"

@@ -5,8 +5,6 @@ import json
 import re
 import shutil
 import sys
-from contextlib import redirect_stdout
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +14,8 @@ from PIL import Image
 
 from instaaug.report.page import diagnosis
 from instaaug.stats import mcnemar_p_value
-from tests.support.command_line import QUICK, CommandLine
+from tests.support.command_line import QUICK, CommandLine, run_quietly
 from tests.support.picture_folders import truncated_jpeg
-from tests.support.spots import spot_folder
 
 HOSTILE = (
     "\"><img src=x onerror=alert(1)>",
@@ -35,17 +32,6 @@ def content_of(page: Path) -> dict[str, Any]:
     (text,) = re.findall(r"<script[^>]*application/json[^>]*>(.*?)</script>", html, re.DOTALL)
     found: dict[str, Any] = json.loads(text)
     return found
-
-
-def run_quietly(folder: Path, *words: object) -> None:
-    from instaaug.cli import main
-
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()):
-        patch.setenv("INSTAAUG_CACHE", str(folder / "cache"))
-        patch.setattr(sys, "argv", ["instaaug", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-    assert not stop.value.code
 
 
 @pytest.fixture(scope="module")
@@ -135,17 +121,13 @@ def paired_words(content: dict[str, Any]) -> str:
     )
 
 
-def test_a_fit_for_a_frozen_model_is_reported_on(instaaug: CommandLine, tmp_path: Path) -> None:
-    spot_folder(tmp_path / "spots", 8)
-    small = (
-        *("--model.image_size", "16", "--data.decode_size", "32", "--views", "[2, 4]"),
-        *("--crop.grid", "[[1.0, 1], [0.5, 2]]", "--phi.steps", "5"),
-    )
-    done = instaaug("tta", "fit", "tests.support.spots:spotter", "spots", "--out", "fit", *small)
+def test_a_fit_for_a_frozen_model_is_reported_on(
+    instaaug: CommandLine, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INSTAAUG_CACHE", str(place / "cache"))
+    done = instaaug("report", place / "fit", "--out", "page")
     assert done.code == 0, done.err
-    done = instaaug("report", "fit")
-    assert done.code == 0, done.err
-    (run,) = content_of(tmp_path / "fit" / "report" / "index.html")["runs"]
+    (run,) = content_of(tmp_path / "page" / "index.html")["runs"]
     assert run["keeps_original"]
     assert run["n_views"] == 4  # the most that it was fitted for
     assert [row["name"] for row in run["results"]] == ["the image", "2 views", "4 views"]

@@ -5,9 +5,6 @@ import io
 import json
 import shutil
 import signal
-import sys
-from contextlib import redirect_stdout
-from io import StringIO
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -20,44 +17,26 @@ from safetensors.torch import load_file
 from instaaug.data import LabeledImages
 from instaaug.data.decode import decode_image
 from instaaug.frozen import StaticPolicy
+from instaaug.runs.folder import Run
 from instaaug.runs.frozen import image_hashes
-from instaaug.runs.inference import predict_frozen
+from instaaug.runs.inference import predict_files
 from instaaug.runs.settings import TtaSettings
-from instaaug.runs.tta import Run, fit_frozen
-from tests.support.command_line import CommandLine
+from instaaug.runs.tta import fit_frozen, load_fitted
+from tests.support.command_line import QUICK_FIT, SPOTTER, CommandLine
 from tests.support.forked import exit_codes
 from tests.support.killed import fit_and_die
 from tests.support.picture_folders import truncated_jpeg
 from tests.support.spots import COLORS, spot_folder
 
-MODEL = "tests.support.spots:spotter"
-SETTINGS = {"size": 16, "crops": "1:1,0.5:2", "samples": "2,4", "steps": 60}
+SETTINGS = {
+    "model": {"image_size": 16}, "crop": {"grid": [[1, 1], [0.5, 2]]},
+    "views": {"counts": [2, 4]}, "phi": {"steps": 60},
+}  # fmt: skip
 FEW_STEPS = ("--phi.steps", "2")
-QUICK = [word for name, value in SETTINGS.items() for word in (f"--{name}", str(value))]
 FILES = {
     "config.yaml", "environment.json", "data.json", "fit_images.txt", "table", "aug.safetensors",
     "policy.json", "crops.png", "results.json", "timing.json",
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the images ``spots`` and the fit ``fit`` to half of them."""
-    from instaaug.cli import main
-
-    folder = tmp_path_factory.mktemp("tta")
-    spot_folder(folder / "spots", 24)
-    command = ["tta", "fit", MODEL, str(folder / "spots"), "--out", str(folder / "fit"), *QUICK]
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as printed:
-        patch.setenv("INSTAAUG_CACHE", str(folder / "cache"))
-        patch.setenv("COLUMNS", "200")
-        patch.setattr("instaaug.runs.tta.N_PHOTOS", 2)
-        patch.setattr(sys, "argv", ["instaaug", *command])
-        with pytest.raises(SystemExit) as stop:
-            main()
-    assert not stop.value.code
-    (folder / "printed.txt").write_text(printed.getvalue())
-    return folder
 
 
 @pytest.fixture(autouse=True)
@@ -106,8 +85,11 @@ def test_a_fit_leaves_everything_behind_and_says_what_it_gained(place: Path) -> 
     assert all(row["low"] <= row["accuracy"] <= row["high"] for row in results["rows"])
     assert {"nll", "ece", "nll_after", "ece_after", "temperature"} <= four.keys()
     settings = yaml.safe_load((place / "fit" / "config.yaml").read_text())
-    assert (settings["model"], settings["data"]) == (MODEL, str(place / "spots"))
-    assert SETTINGS.items() <= settings.items()
+    assert settings["kind"] == "tta"
+    assert settings["model"]["name"] == SPOTTER
+    assert settings["data"]["source"] == str(place / "spots")
+    for section, values in SETTINGS.items():
+        assert values.items() <= settings[section].items()
     assert StaticPolicy.load(place / "fit" / "policy.json").n == 4
 
 
@@ -120,8 +102,8 @@ def test_the_table_is_printed_with_the_classes_and_what_to_do_next(place: Path) 
     accuracy = content(fit / "results.json")["rows"][1]["accuracy"]
     assert f"│ 2 views         │ {accuracy:>8.1%} │" in words
     assert f"Look at {fit / 'crops.png'}; all numbers are in {fit / 'results.json'}." in words
-    assert f"`instaaug tta eval {fit}`" in words
-    assert f"`instaaug tta predict {fit} IMAGES`" in words
+    assert f"`instaaug evaluate {fit}`" in words
+    assert f"`instaaug predict {fit} IMAGES`" in words
     assert "chance" not in words
 
 
@@ -129,10 +111,10 @@ def test_a_finished_fit_is_told_again_and_not_repeated(
     instaaug: CommandLine, fit: Path, spots: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("instaaug.runs.tta.fit_views", must_not)
-    done = instaaug("tta", "fit", MODEL, spots, "--out", fit, *QUICK)
+    done = instaaug("tta", "fit", SPOTTER, spots, "--out", fit, *QUICK_FIT)
     assert done.code == 0, done.err
     assert "On 36 held-out images" in done.out
-    sentence = instaaug.error("tta", "fit", MODEL, spots, "--out", fit, *QUICK, "--seed", 1)
+    sentence = instaaug.error("tta", "fit", SPOTTER, spots, "--out", fit, *QUICK_FIT, "--seed", 1)
     assert "'seed'" not in sentence
     assert sentence.endswith("fit' has seed 0 instead of 1. Choose another folder.")
 
@@ -140,8 +122,8 @@ def test_a_finished_fit_is_told_again_and_not_repeated(
 def test_the_default_folder_is_found_again_by_the_same_command(
     instaaug: CommandLine, spots: Path, tmp_path: Path
 ) -> None:
-    few = ("--data.limit", 12, "--samples", 2, "--phi.steps", 2)
-    command = ("tta", "fit", MODEL, spots, "--model.image_size", 16, "--crops", "1:1,0.5:2", *few)
+    few = ("--data.limit", 12, *QUICK_FIT, "--views", 2, *FEW_STEPS)
+    command = ("tta", "fit", SPOTTER, spots, *few)
     first = instaaug(*command)
     assert first.code == 0, first.err
     assert "in runs/spots-tta." in first.out
@@ -152,19 +134,19 @@ def test_the_default_folder_is_found_again_by_the_same_command(
     everything = content(tmp_path / "runs" / "spots-tta-2" / "results.json")
     assert (everything["n_fit"], everything["n_test"]) == (12, 0)
     assert "DATA" in instaaug(*command, "--data.test_fraction", 0).out
-    nothing_left = instaaug.error("tta", "eval", "runs/spots-tta-2")
+    nothing_left = instaaug.error("evaluate", "runs/spots-tta-2")
     assert nothing_left.startswith("`data` must be given: the fit held no image out.")
 
 
 def test_a_killed_fit_goes_on_and_ends_with_the_same_weights(
     instaaug: CommandLine, place: Path, spots: Path, tmp_path: Path
 ) -> None:
-    settings = {"model": MODEL, "data": str(spots), **SETTINGS}
+    settings = {**SETTINGS, "model": {"name": SPOTTER, "image_size": 16}, "data": str(spots)}
     assert exit_codes(fit_and_die, (settings, "fit", 32)) == [-signal.SIGKILL]
     assert content(tmp_path / "fit" / "table" / "table.json")["n_done"] == 32
-    unfinished = instaaug.error("tta", "predict", "fit", spots)
+    unfinished = instaaug.error("predict", "fit", spots)
     assert unfinished.startswith("The fit in 'fit' has not finished: there is no aug.safetensors.")
-    done = instaaug("tta", "fit", MODEL, spots, "--out", "fit", *QUICK)
+    done = instaaug("tta", "fit", SPOTTER, spots, "--out", "fit", *QUICK_FIT)
     assert done.code == 0, done.err
     for name in ("results.json", "policy.json", "data.json"):
         assert (tmp_path / "fit" / name).read_bytes() == (place / "fit" / name).read_bytes(), name
@@ -186,19 +168,9 @@ def test_ctrl_c_keeps_what_the_model_has_said(
 
         return fit_frozen(config, out, on_table=watched, **others)
 
-    monkeypatch.setattr("instaaug.cli.tta.fit_frozen", impatient)
-    command = (
-        "tta",
-        "fit",
-        MODEL,
-        spots,
-        "--out",
-        "fit",
-        *QUICK,
-        *FEW_STEPS,
-        "--phi.features",
-        "none",
-    )
+    monkeypatch.setattr("instaaug.cli.train.fit_frozen", impatient)
+    shared = (*QUICK_FIT, *FEW_STEPS, "--phi.features", "none")
+    command = ("tta", "fit", SPOTTER, spots, "--out", "fit", *shared)
     stopped = instaaug(*command)
     assert stopped.code == 130
     assert stopped.err.startswith("Stopped. The same command again goes on")
@@ -212,36 +184,28 @@ def test_a_model_that_returns_more_than_logits_is_told_which(
 ) -> None:
     model = f"tests.support.spots:{function}"
     more = ("--model.output", output, "--data.limit", 12, *FEW_STEPS)
-    done = instaaug("tta", "fit", model, spots, "--out", "fit", *QUICK, *more)
+    done = instaaug("tta", "fit", model, spots, "--out", "fit", *QUICK_FIT, *more)
     assert done.code == 0, done.err
-    assert instaaug("tta", "predict", "fit", spots / "red" / "0.png").code == 0
+    assert instaaug("predict", "fit", spots / "red" / "0.png").code == 0
 
 
 def test_ranges_are_learned_too(instaaug: CommandLine, spots: Path, tmp_path: Path) -> None:
-    few = (
-        "--transforms",
-        "rotation,color",
-        "--phi.steps",
-        2,
-        "--data.limit",
-        12,
-        "--model.image_size",
-        16,
-    )
-    done = instaaug("tta", "fit", MODEL, spots, "--out", "fit", "--samples", "2,3", *few)
+    few = ("--data.limit", 12, "--model.image_size", 16, *FEW_STEPS)
+    learned = ("--transforms", "[rotation, hsv_jitter]", "--views", "[2, 3]")
+    done = instaaug("tta", "fit", SPOTTER, spots, "--out", "fit", *learned, *few)
     assert done.code == 0, done.err
     made = {path.name for path in (tmp_path / "fit").iterdir()}
     assert FILES - made == {"policy.json", "crops.png", "table"}
-    sentence = instaaug.error("tta", "export", "fit", "policy.json")
+    sentence = instaaug.error("export", "fit", "policy.json")
     assert sentence.startswith("`file` cannot be a policy: φ of 'fit' gives ranges")
-    done = instaaug("tta", "eval", "fit", "--samples", "1,2,3", "--baselines", "image")
+    done = instaaug("evaluate", "fit", "--views", "1,2,3", "--baselines", "image")
     assert done.code == 0, done.err
 
 
 def test_a_run_of_ours_is_a_model_and_its_training_images_are_left_alone(
     instaaug: CommandLine, shop: Path, tmp_path: Path
 ) -> None:
-    pets = ("--crops", "1:1,0.5:2", "--samples", "2", "--phi.steps", 2)
+    pets = ("--crop.grid", "[[1, 1], [0.5, 2]]", "--views", "2", *FEW_STEPS)
     done = instaaug("tta", "fit", shop / "run", shop / "pets", "--out", "fit", *pets)
     assert done.code == 0, done.err
     trained = content(shop / "run" / "results.json")
@@ -273,7 +237,7 @@ def test_a_run_of_ours_is_a_model_and_its_training_images_are_left_alone(
 def test_a_model_that_cannot_be_used_is_one_sentence_and_leaves_nothing(
     instaaug: CommandLine, spots: Path, tmp_path: Path, model: str, words: str
 ) -> None:
-    sentence = instaaug.error("tta", "fit", model, spots, "--out", "fit", *QUICK)
+    sentence = instaaug.error("tta", "fit", model, spots, "--out", "fit", *QUICK_FIT)
     assert sentence.startswith(words)
     assert not (tmp_path / "fit").exists()
 
@@ -282,20 +246,20 @@ def test_images_of_one_class_are_one_sentence(
     instaaug: CommandLine, spots: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(spots / "red", tmp_path / "only" / "red")
-    sentence = instaaug.error("tta", "fit", MODEL, "only", *QUICK)
+    sentence = instaaug.error("tta", "fit", SPOTTER, "only", *QUICK_FIT)
     assert sentence.startswith("A classifier needs at least two classes: got 1 ('red').")
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--crops", "1-1"), "`crops` must be like 1:1,0.8:2"),
-        (("--crops", "1.5:1"), "`levels` must be pairs of a size in (0, 1]"),
-        (("--samples", "1,4"), "`samples` must be whole numbers from 2 on"),
-        (("--samples", "few"), "`samples` must be whole numbers from 2 on"),
+        (("--crop.grid", "1-1"), "`crop.grid` must be like [[0.5, 3], ...]: got '1-1'."),
+        (("--crop.grid", "[[1.5, 1]]"), "`levels` must be pairs of a size in (0, 1]"),
+        (("--views", "[1, 4]"), "`views` must be whole numbers from 2 on"),
+        (("--views", "few"), "`views.counts` must be like [3, ...]: got 'few'."),
         (("--model.mean", "0.5"), "`mean` and `std` must be given both"),
-        (("--data.test_fraction", "1"), "`test_fraction` must lie in [0, 1): got 1.0."),
-        (("--data.limit", "1"), "`limit` must be at least 2: got 1."),
+        (("--data.test_fraction", "1"), "`data.test_fraction` must lie in [0, 1): got 1.0."),
+        (("--data.limit", "1"), "`data.limit` must be at least 2: got 1."),
         (("--transforms", "rotate"), "There is no transform called 'rotate'. Did you mean"),
         (
             ("--transforms", "rotation", "--phi.objective", "views"),
@@ -310,7 +274,7 @@ def test_a_setting_that_cannot_work_is_one_sentence(
 ) -> None:
     given = [option.replace("SPOTS", str(spots)) for option in options]
     command = ("--model.image_size", 16, "--data.limit", 8, "--phi.steps", 1, *given)
-    assert instaaug.error("tta", "fit", MODEL, spots, *command).startswith(words)
+    assert instaaug.error("tta", "fit", SPOTTER, spots, *command).startswith(words)
 
 
 def test_classes_in_another_order_are_told_by_a_file(
@@ -319,15 +283,13 @@ def test_classes_in_another_order_are_told_by_a_file(
     """The model's outputs are taken for green, red, blue: it is wrong almost everywhere."""
     (tmp_path / "names.txt").write_text("green\nred\nblue\n")
     few = ("--model.classes", "names.txt", "--data.limit", 30, "--phi.steps", 2)
-    done = instaaug("tta", "fit", MODEL, spots, "--out", "fit", *QUICK, *few)
+    done = instaaug("tta", "fit", SPOTTER, spots, "--out", "fit", *QUICK_FIT, *few)
     assert done.code == 0, done.err
-    assert (
-        "which is chance. Check --model.classes, --model.mean, --model.std and --size." in done.out
-    )
+    assert "Check --model.classes, --model.mean, --model.std and --model.image_size." in done.out
     assert "in this order" not in done.out
     assert Run(tmp_path / "fit").read_facts().classes == ("green", "red", "blue")
     (tmp_path / "names.txt").write_text("green\nred\npurple\n")
-    sentence = instaaug.error("tta", "fit", MODEL, spots, "--out", "new", *QUICK, *few)
+    sentence = instaaug.error("tta", "fit", SPOTTER, spots, "--out", "new", *QUICK_FIT, *few)
     assert sentence.startswith("`data` must have the classes that the model knows: blue is new.")
 
 
@@ -337,7 +299,7 @@ def test_classes_in_another_order_are_told_by_a_file(
 def test_scores_stand_beside_those_of_other_methods(
     instaaug: CommandLine, place: Path, fit: Path
 ) -> None:
-    done = instaaug("tta", "eval", fit, "--samples", "1,2,5")
+    done = instaaug("evaluate", fit, "--views", "1,2,5")
     assert done.code == 0, done.err
     scores = content(fit / "eval.json")
     rows = {(row["name"], row["views"]): row for row in scores["rows"]}
@@ -365,8 +327,8 @@ def test_scores_stand_beside_those_of_other_methods(
 def test_certain_images_get_fewer_views_and_all_rows_can_be_calibrated(
     instaaug: CommandLine, fit: Path
 ) -> None:
-    options = ("--certainty", "0.5,0.9", "--mean-views", "1.5", "--calibrate")
-    done = instaaug("tta", "eval", fit, "--samples", "4", "--baselines", "flips", *options)
+    options = ("--certainty", "0.5,0.9", "--mean_views", "1.5", "--calibrate")
+    done = instaaug("evaluate", fit, "--views", "4", "--baselines", "flips", *options)
     assert done.code == 0, done.err
     rows = content(fit / "eval.json")["rows"]
     views = {row["name"]: row["views"] for row in rows}
@@ -386,16 +348,16 @@ def test_certain_images_get_fewer_views_and_all_rows_can_be_calibrated(
 def test_images_of_the_fit_are_left_out_of_other_images(
     instaaug: CommandLine, fit: Path, spots: Path, tmp_path: Path
 ) -> None:
-    command = ("tta", "eval", fit, "--samples", "2", "--baselines", "none")
+    command = ("evaluate", fit, "--views", "2", "--baselines", "none")
     instaaug(*command)
     own = content(fit / "eval.json")
-    done = instaaug(*command[:3], spots, *command[3:])
+    done = instaaug(*command[:2], spots, *command[2:])
     assert "36 images are left out: φ has learned from them." in done.out
     other = content(fit / "eval.json")
     assert (other["n"], other["n_left_out"], own["n_left_out"]) == (36, 36, 0)
     assert other["rows"] == own["rows"]
     new = spot_folder(tmp_path / "new", 4, seed=1)
-    assert "left out" not in instaaug(*command[:3], new, *command[3:]).out
+    assert "left out" not in instaaug(*command[:2], new, *command[2:]).out
     assert content(fit / "eval.json")["n"] == 12
 
 
@@ -408,7 +370,7 @@ def test_there_must_be_images_that_were_not_learned_from(
             target = tmp_path / "old" / file.parent.name / file.name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, target)
-    sentence = instaaug.error("tta", "eval", fit, "old")
+    sentence = instaaug.error("evaluate", fit, "old")
     assert sentence.startswith("`data` must hold images that φ has not learned from: all 36")
 
 
@@ -421,42 +383,30 @@ def test_other_images_in_the_place_of_the_own_are_noticed(
     instaaug: CommandLine, place: Path, fit: Path, tmp_path: Path
 ) -> None:
     settings = yaml.safe_load((fit / "config.yaml").read_text())
-    settings["data"] = str(spot_folder(tmp_path / "other", 24, seed=2))
+    settings["data"]["source"] = str(spot_folder(tmp_path / "other", 24, seed=2))
     (fit / "config.yaml").write_text(yaml.safe_dump(settings))
-    sentence = instaaug.error("tta", "eval", fit)
+    sentence = instaaug.error("evaluate", fit)
     assert sentence.startswith("`data` must be the same as in the fit: the split had the hash ")
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--samples", "0"), "`samples` must be whole numbers from 1 on"),
+        (("--views", "0"), "`views` must be whole numbers from 1 on"),
+        (("--views", "few"), "`views` must be whole numbers with commas, such as 1,4,10: got"),
         (("--baselines", "ten"), "There is no baseline called 'ten'. Did you mean 'ten_crop'?"),
         (("--certainty", "high"), "`certainty` must be one number, or several with commas"),
         (("--certainty", "1.5"), "`certainty` must be a probability in (0, 1]: got 1.5."),
-        (("--mean-views", "0.5"), "`mean_views` must be at least 1"),
+        (("--mean_views", "0.5"), "`mean_views` must be at least 1"),
     ],
 )
 def test_an_evaluation_that_cannot_work_is_one_sentence(
     instaaug: CommandLine, place: Path, spots: Path, options: tuple[str, ...], words: str
 ) -> None:
-    assert instaaug.error("tta", "eval", place / "fit", *options).startswith(words)
+    assert instaaug.error("evaluate", place / "fit", *options).startswith(words)
 
 
-# A folder that is no fit
-
-
-def test_a_folder_that_is_no_fit_is_one_sentence(
-    instaaug: CommandLine, shop: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "empty").mkdir()
-    for command in ("eval", "predict", "export"):
-        more = {"eval": (), "predict": ("x.png",), "export": ("phi.pt2",)}[command]
-        sentence = instaaug.error("tta", command, "empty", *more)
-        assert sentence.startswith("There is no fit in 'empty': it has no config.yaml.")
-        sentence = instaaug.error("tta", command, shop / "run", *more)
-        assert sentence.startswith("`run` must be the folder of `instaaug tta fit`: ")
-        assert f"`instaaug tta fit {shop / 'run'} DATA`" in sentence
+# Folders that are not whole
 
 
 @pytest.mark.parametrize("name", ["aug.safetensors", "results.json"])
@@ -464,7 +414,7 @@ def test_a_fit_without_its_weights_has_not_finished(
     instaaug: CommandLine, fit: Path, spots: Path, name: str
 ) -> None:
     (fit / name).unlink()
-    sentence = instaaug.error("tta", "predict", fit, spots)
+    sentence = instaaug.error("predict", fit, spots)
     assert sentence.endswith(
         f"has not finished: there is no {name}. The same `instaaug tta fit` again goes on with it."
     )
@@ -483,15 +433,15 @@ def test_a_spoiled_file_is_one_sentence(
     instaaug: CommandLine, fit: Path, spots: Path, name: str, text: str, words: str
 ) -> None:
     (fit / name).write_text(text)
-    assert words in instaaug.error("tta", "predict", fit, spots)
+    assert words in instaaug.error("predict", fit, spots)
 
 
 def test_a_model_that_forgets_its_weights_is_noticed(
     instaaug: CommandLine, spots: Path, tmp_path: Path
 ) -> None:
-    few = ("--data.limit", 8, "--out", "fit", *QUICK, *FEW_STEPS)
+    few = ("--data.limit", 8, "--out", "fit", *QUICK_FIT, *FEW_STEPS)
     assert instaaug("tta", "fit", "tests.support.spots:untrained", spots, *few).code == 0
-    sentence = instaaug.error("tta", "predict", "fit", spots)
+    sentence = instaaug.error("predict", "fit", spots)
     assert sentence.startswith("`model` must be the one that φ was fitted for: ")
     assert "Does it load its weights?" in sentence
 
@@ -502,14 +452,14 @@ def test_a_model_that_forgets_its_weights_is_noticed(
 def test_predictions_are_a_table(
     instaaug: CommandLine, place: Path, spots: Path, tmp_path: Path
 ) -> None:
-    done = instaaug("tta", "predict", place / "fit", spots, "--samples", 2)
+    done = instaaug("predict", place / "fit", spots, "--views", 2)
     assert done.code == 0, done.err
     rows = table(done.out)
     assert list(rows[0]) == ["path", "label", "probability", "error"]
     right = [Path(row["path"]).parent.name == row["label"] for row in rows]
     assert len(rows) == 72
     assert np.mean(right) > 0.8
-    instaaug("tta", "predict", place / "fit", spots, "--samples", 2, "--out", "p.jsonl")
+    instaaug("predict", place / "fit", spots, "--views", 2, "--out", "p.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
     assert [{k: str(v) for k, v in line.items()} for line in lines] == rows
 
@@ -518,9 +468,9 @@ def test_one_view_is_the_model_itself_calibrated(
     instaaug: CommandLine, place: Path, spots: Path
 ) -> None:
     """32 pixels become 16 by averaging, and the model only averages."""
-    fitted = Run(place / "fit").load()
+    fitted = load_fitted(Run(place / "fit"))
     file = spots / "blue" / "1.png"
-    (row,) = predict_frozen(place / "fit", [file], n_views=1, n_top=3)
+    (row,) = predict_files(place / "fit", [file], n_views=1, n_top=3)
     pixels = torch.from_numpy(decode_image(file, size=32, channels=3)).permute(2, 0, 1)[None]
     small = torch.nn.functional.avg_pool2d(pixels / 255, 2)
     logits = fitted.model.module(small)[0] / fitted.temperature(1)
@@ -530,12 +480,12 @@ def test_one_view_is_the_model_itself_calibrated(
 
 
 def test_early_stopping_adds_a_column(instaaug: CommandLine, place: Path, spots: Path) -> None:
-    fitted = Run(place / "fit").load()
+    fitted = load_fitted(Run(place / "fit"))
     assert fitted.temperature(1) == max(fitted.temperatures.values())
-    alone = predict_frozen(place / "fit", [spots / "red"], n_views=1)
+    alone = predict_files(place / "fit", [spots / "red"], n_views=1)
     enough = sorted(row["probability"] for row in alone)[12]  # for half of the images
-    command = ("tta", "predict", place / "fit", spots / "red", "--certainty", enough)
-    rows = table(instaaug(*command, "--top-k", 2).out)
+    command = ("predict", place / "fit", spots / "red", "--certainty", enough)
+    rows = table(instaaug(*command, "--top", 2).out)
     names = ["path", "label", "probability", "label_2", "probability_2", "views", "error"]
     assert list(rows[0]) == names
     views = [int(row["views"]) for row in rows]
@@ -548,9 +498,9 @@ def test_a_bad_file_is_listed_or_stops(
     instaaug: CommandLine, place: Path, spots: Path, tmp_path: Path
 ) -> None:
     truncated_jpeg(tmp_path / "half.jpg")
-    command = ("tta", "predict", place / "fit", "half.jpg")
+    command = ("predict", place / "fit", "half.jpg")
     assert "cannot be read as an image" in instaaug.error(*command)
-    done = instaaug(*command, "--data.on_bad_image", "skip", "--certainty", 0.9)
+    done = instaaug(*command, "--on_bad_image", "skip", "--certainty", 0.9)
     (row,) = table(done.out)
     assert (row["label"], row["views"]) == ("", "")
     assert "`out` must end in .csv or .jsonl" in instaaug.error(*command, "--out", "p.txt")
@@ -562,7 +512,7 @@ def test_a_bad_file_is_listed_or_stops(
 def test_phi_and_the_policy_leave_for_other_programs(
     instaaug: CommandLine, fit: Path, spots: Path, tmp_path: Path
 ) -> None:
-    done = instaaug("tta", "export", fit, "phi.pt2")
+    done = instaaug("export", fit, "phi.pt2")
     assert done.code == 0, done.err
     assert done.out.startswith("φ is in phi.pt2; read back, its outputs differ by ")
     phi = torch.export.load("phi.pt2").module()
@@ -570,19 +520,9 @@ def test_phi_and_the_policy_leave_for_other_programs(
     assert log_probs.shape == (3, 5)
     assert torch.allclose(log_probs.exp().sum(dim=1), torch.ones(3), atol=1e-5)
 
-    assert instaaug("tta", "export", fit, "new/views.json").code == 0
+    assert instaaug("export", fit, "new/views.json").code == 0
     assert StaticPolicy.load("new/views.json") == StaticPolicy.load(fit / "policy.json")
-    there = instaaug("tta", "export", fit, fit / "policy.json")
+    there = instaaug("export", fit, fit / "policy.json")
     assert there.out == f"The best views on average are in {fit / 'policy.json'}.\n"
-    sentence = instaaug.error("tta", "export", fit, "phi.txt")
+    sentence = instaaug.error("export", fit, "phi.txt")
     assert sentence.startswith("`file` must end in .onnx or .pt2 for φ, or in .json")
-
-
-# Help
-
-
-@pytest.mark.parametrize("command", ["fit", "eval", "predict", "export"])
-def test_every_command_explains_itself(instaaug: CommandLine, command: str) -> None:
-    done = instaaug("tta", command, "--help")
-    assert done.code == 0
-    assert f"instaaug tta {command}" in done.out

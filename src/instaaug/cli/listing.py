@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from instaaug.runs.settings import read_run_settings
+from instaaug.runs.settings import RunSettings, read_run_settings
 from instaaug.settings import plain_value, setting_infos
 from instaaug.yaml_files import read_yaml
 
@@ -33,25 +33,33 @@ def run_list(kind: str | None) -> None:
 
 
 def run_show(config: Path) -> None:
-    """Print every setting of a YAML file or a run."""
-    file = config / "config.yaml" if config.is_dir() else config
-    settings = read_run_settings(read_yaml(file), source=str(file))
-    values = settings.flatten()
-    infos = setting_infos(type(settings))
-    defaults = {info.path: plain_value(info.default) for info in infos}
-    console = Console()
-    for title in dict.fromkeys(info.section for info in infos):
-        table = Table(title=title, title_justify="left", show_header=False, box=None)
-        for _ in range(3):
-            table.add_column()
-        for info in infos:
-            if info.section == title:
-                shown = Text("" if values[info.path] is None else str(values[info.path]))
-                if values[info.path] != defaults.get(info.path):
-                    shown = Text(f"{shown} *", style="bold green")
-                table.add_row(Text(info.path, style="bold"), shown, Text(info.help, style="dim"))
+    """Print every setting of a YAML file or a run, by section."""
+    settings = _read_settings(config)
+    infos = {info.path: info for info in setting_infos(type(settings))}
+    console, tables = Console(), {}
+    for path, value in settings.flatten().items():
+        info = infos.get(path)
+        if info is not None:
+            title, words, default = info.section, info.help, plain_value(info.default)
+        else:  # a method's own option, which follows the other settings of its section
+            words, default = "An option of the method.", None
+        if title not in tables:
+            tables[title] = Table(title=title, title_justify="left", show_header=False, box=None)
+        shown = Text("" if value is None else str(value))
+        if value != default:
+            shown = Text(f"{shown} *", style="bold green")
+        tables[title].add_row(Text(path, style="bold"), shown, Text(words, style="dim"))
+    for table in tables.values():
         console.print(table)
     console.print(Text("* differs from the default"))
+
+
+def _read_settings(config: Path) -> RunSettings:
+    if config.is_dir():
+        from instaaug.runs.folder import Run
+
+        return Run(config).read_settings()
+    return read_run_settings(read_yaml(config), source=str(config))
 
 
 def _first_sentence(thing: object) -> str:

@@ -1,0 +1,110 @@
+"""Commands that use a run work the same way on a run of any kind."""
+
+import csv
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+
+from tests.support.command_line import CommandLine
+
+KINDS = ("train", "contrastive", "tta")
+
+
+class Made(NamedTuple):
+    """A run, some images like those it has seen, and its classes."""
+
+    run: Path
+    images: Path
+    classes: set[str]
+
+
+@pytest.fixture(params=KINDS)
+def made(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
+    """A finished run that the test may change."""
+    if request.param == "tta":
+        home: Path = request.getfixturevalue("place")
+        run, images = home / "fit", home / "spots"
+    else:
+        home = request.getfixturevalue("shop")
+        images = home / "pets"
+        run = home / "run" if request.param == "train" else request.getfixturevalue("contrast")
+    monkeypatch.setenv("INSTAAUG_CACHE", str(home / "cache"))
+    shutil.copytree(run, tmp_path / "mine")
+    return Made(Path("mine"), images, {folder.name for folder in images.iterdir()})
+
+
+def test_evaluate_prints_a_table_and_writes_the_scores(instaaug: CommandLine, made: Made) -> None:
+    done = instaaug("evaluate", made.run, "--views", 2, "--json", "scores.json")
+    assert done.code == 0, done.err
+    assert "prediction from" in done.out
+    assert "the image" in done.out
+    assert json.loads(Path("scores.json").read_text())
+    other = instaaug("evaluate", made.run, made.images, "--views", 2)
+    assert other.code == 0, other.err
+
+
+def test_predict_writes_a_row_per_image(instaaug: CommandLine, made: Made) -> None:
+    done = instaaug("predict", made.run, made.images, "--views", 2, "--top", 2)
+    assert done.code == 0, done.err
+    rows = list(csv.DictReader(io.StringIO(done.out)))
+    assert list(rows[0]) == ["path", "label", "probability", "label_2", "probability_2", "error"]
+    assert len(rows) == sum(file.is_file() for file in made.images.rglob("*"))
+    assert {row["label"] for row in rows} <= made.classes
+    certain = instaaug("predict", made.run, made.images, "--views", 2, "--certainty", 0.1)
+    assert certain.out.splitlines()[0] == "path,label,probability,views,error"
+
+
+def test_inspect_draws_images(instaaug: CommandLine, made: Made) -> None:
+    image = next(made.images.rglob("*.png"))
+    done = instaaug("inspect", made.run, image, "--samples", 2)
+    assert (done.code, done.out) == (0, "Look at mine/report/inspect.png.\n"), done.err
+
+
+def test_report_writes_a_page(instaaug: CommandLine, made: Made) -> None:
+    done = instaaug("report", made.run, "--inputs", 4, "--views", 2)
+    assert done.code == 0, done.err
+    assert "4 inputs" in done.out
+    html = (made.run / "report" / "index.html").read_text(encoding="utf-8")
+    assert all(name in html for name in made.classes)
+
+
+def test_export_writes_phi(instaaug: CommandLine, made: Made) -> None:
+    done = instaaug("export", made.run, "phi.pt2")
+    assert done.code == 0, done.err
+    assert done.out.startswith("φ is in phi.pt2; read back, its outputs differ by ")
+    assert callable(torch.export.load("phi.pt2").module())
+
+
+def test_resume_finds_nothing_to_do(instaaug: CommandLine, made: Made) -> None:
+    done = instaaug("resume", made.run)
+    assert done.out == "The run in mine is finished; nothing is left to do.\n"
+
+
+def test_show_prints_its_settings(instaaug: CommandLine, made: Made) -> None:
+    done = instaaug("show", made.run)
+    assert done.code == 0, done.err
+    assert str(made.images) in done.out
+
+
+USES = {
+    "evaluate": (),
+    "predict": ("x.png",),
+    "inspect": ("x.png",),
+    "report": (),
+    "resume": (),
+    "export": ("phi.pt2",),
+}
+
+
+@pytest.mark.parametrize("command", USES)
+def test_a_folder_without_a_run_is_one_sentence(
+    instaaug: CommandLine, tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    sentence = instaaug.error(command, "empty", *USES[command])
+    assert sentence.startswith("There is no run in 'empty': it has no config.yaml.")
