@@ -28,7 +28,7 @@ from tests.support.killed import fit_and_die
 from tests.support.picture_folders import truncated_jpeg
 from tests.support.spots import COLORS, spot_folder
 
-SETTINGS = {
+SETTINGS: dict[str, dict[str, Any]] = {
     "model": {"image_size": 16}, "crop": {"grid": [[1, 1], [0.5, 2]]},
     "views": {"counts": [2, 4]}, "phi": {"steps": 60},
 }  # fmt: skip
@@ -212,7 +212,7 @@ def test_a_run_of_ours_is_a_model_and_its_training_images_are_left_alone(
     results = content(tmp_path / "fit" / "results.json")
     assert results["n_fit"] + results["n_test"] == trained["n_test"]
     facts = Run(tmp_path / "fit").read_facts()
-    assert (facts.size, facts.side, facts.classes) == (16, 32, ("cat", "dog", "ibis"))
+    assert (facts.image_size, facts.decode_size, facts.classes) == (16, 32, ("cat", "dog", "ibis"))
     assert "in this order" not in done.out  # the run knows its classes
 
 
@@ -257,7 +257,7 @@ def test_images_of_one_class_are_one_sentence(
         (("--crop.grid", "[[1.5, 1]]"), "`levels` must be pairs of a size in (0, 1]"),
         (("--views", "[1, 4]"), "`views` must be whole numbers from 2 on"),
         (("--views", "few"), "`views.counts` must be like [3, ...]: got 'few'."),
-        (("--model.mean", "0.5"), "`mean` and `std` must be given both"),
+        (("--model.mean", "0.5"), "`model.mean` and `model.std` must be given both"),
         (("--data.test_fraction", "1"), "`data.test_fraction` must lie in [0, 1): got 1.0."),
         (("--data.limit", "1"), "`data.limit` must be at least 2: got 1."),
         (("--transforms", "rotate"), "There is no transform called 'rotate'. Did you mean"),
@@ -386,13 +386,14 @@ def test_other_images_in_the_place_of_the_own_are_noticed(
     settings["data"]["source"] = str(spot_folder(tmp_path / "other", 24, seed=2))
     (fit / "config.yaml").write_text(yaml.safe_dump(settings))
     sentence = instaaug.error("evaluate", fit)
-    assert sentence.startswith("`data` must be the same as in the fit: the split had the hash ")
+    assert sentence.startswith(
+        "`data` must be the same as when the run began: the split had the hash "
+    )
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--views", "0"), "`views` must be whole numbers from 1 on"),
         (("--views", "few"), "`views` must be whole numbers with commas, such as 1,4,10: got"),
         (("--baselines", "ten"), "There is no baseline called 'ten'. Did you mean 'ten_crop'?"),
         (("--certainty", "high"), "`certainty` must be one number, or several with commas"),
@@ -423,8 +424,8 @@ def test_a_fit_without_its_weights_has_not_finished(
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("data.json", "{}", "data.json' must be as the fit wrote it: 'classes'."),
-        ("results.json", '{"rows": [{}]}', "results.json' must be as the fit wrote it: 'views'."),
+        ("data.json", "{}", "data.json' must be as the run wrote it: its image_size"),
+        ("results.json", '{"rows": [{}]}', "results.json' must be as the run wrote it: 'views'."),
         ("aug.safetensors", "junk", "aug.safetensors' is no readable safetensors file"),
         ("config.yaml", "madel: x", "There is no setting in "),
     ],

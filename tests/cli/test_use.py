@@ -91,6 +91,18 @@ def test_show_prints_its_settings(instaaug: CommandLine, made: Made) -> None:
     assert str(made.images) in done.out
 
 
+def test_no_views_are_the_image_alone(instaaug: CommandLine, made: Made) -> None:
+    image = next(made.images.rglob("*.png"))
+    plain = instaaug("predict", made.run, image, "--views", 0)
+    assert plain.code == 0, plain.err
+    assert plain.out == instaaug("predict", made.run, image, "--views", 0).out
+    scores = instaaug("evaluate", made.run, "--views", 0)
+    assert scores.code == 0, scores.err
+    rows = [line for line in scores.out.splitlines() if line.startswith("│")]
+    assert any("the image" in row for row in rows)
+    assert not any("views" in row for row in rows)
+
+
 USES = {
     "evaluate": (),
     "predict": ("x.png",),

@@ -51,7 +51,8 @@ def evaluate_run(
     Arguments:
         path: The run's folder.
         data: Anything that ``instaaug train`` takes; its test part, or all of it without parts.
-        n_views: Numbers of views per image; what the run was made for by default.
+        n_views: Numbers of views per image; 0 for the image alone; what the run was made for by
+            default.
         baselines: Other ways to average views to score beside those of a frozen model: names with
             commas, ``"all"``, the default, or ``"none"``.
         stops: Rules to stop early, for a frozen model.
@@ -66,7 +67,8 @@ def evaluate_run(
     config = run.read_settings()
     if not isinstance(config, TrainSettings):
         return evaluate_fit(
-            run, data=data, counts=(1, 4, 10) if n_views is None else n_views,
+            run, data=data,
+            counts=(1, 4, 10) if n_views is None else sorted({max(n, 1) for n in n_views}),
             baselines="all" if baselines is None else baselines, stops=stops,
             calibrate=calibrate, on_decode=on_decode, on_progress=on_progress,
         )  # fmt: skip
@@ -126,7 +128,8 @@ def predict_files(
     Arguments:
         path: The run's folder.
         images: Files, or folders whose images are taken.
-        n_views: Views per image, at most; what the run was made for by default.
+        n_views: Views per image, at most; 0 for the image alone; what the run was made for by
+            default.
         certainty: Probability of the top class at which an image needs no further view; the rows
             then say how many it took.
         n_top: Most probable classes to list.
@@ -222,8 +225,8 @@ def inspect_files(
     """
     if n_samples < 1:
         raise ArgumentError(f"`n_samples` must be at least 1: got {n_samples}.")
-    files = _image_paths(images)
     loaded = load_run(path)
+    files = _image_paths(images)
     if not loaded.augmenter.changes_single_images:
         raise ArgumentError(
             f"`run` must change single images: that in {str(path)!r} leaves them as they are. "

@@ -184,7 +184,7 @@ def _load_fitted(run: Run) -> LoadedRun:
 
     def make_calibrated(n_views: int | None, certainty: float | None) -> PixelPredictor:
         n_most = max(fitted.config.views.counts) if n_views is None else n_views
-        predict = fitted.predictor(n_most, certainty=certainty)
+        predict = fitted.predictor(max(n_most, 1), certainty=certainty)  # the image comes first
 
         def predict_calibrated(pixels: Tensor) -> tuple[Tensor, Tensor]:
             logits, counts = predict(fitted.model.prepare(pixels))
