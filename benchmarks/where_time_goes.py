@@ -72,7 +72,7 @@ PARTS: dict[str, str | Callable[..., str]] = {
     "distributions.joint:Joint.log_prob": "sampling",
     "distributions.joint:Joint.entropies": "sampling",
     "augmentation.instaaug:InstaAug._score_factors": "sampling",
-    "transforms.compose:Composition._fused": warp_or_color,
+    "transforms.compose:Composition._apply_at_once": warp_or_color,
 }
 
 BATCH, SIDE, CLASSES = 100, 64, 200
