@@ -113,7 +113,11 @@ def test_dotted_nested_and_bare_names_are_the_same() -> None:
 
 
 def test_later_layers_win_name_by_name() -> None:
-    layers = [{"crop": {"share": 0.2}, "epochs": 3}, {"crop.grid": [[0.5, 2]]}, {"epochs": 4}]
+    layers: list[dict[str, Any]] = [
+        {"crop": {"share": 0.2}, "epochs": 3},
+        {"crop.grid": [[0.5, 2]]},
+        {"epochs": 4},
+    ]
     found = Everything.from_mapping(*layers)
     assert found == Everything(epochs=4, crop=Crop(grid=((0.5, 2),), share=0.2))
 

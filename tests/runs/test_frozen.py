@@ -1,6 +1,7 @@
 """The frozen model of a run, and the images that views are fitted to."""
 
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,13 +37,15 @@ UNKNOWN = find_model(f"{SPOTS}:spotter")
 SMALL = replace(UNKNOWN, size=20)
 
 
-def settings(data: str | Path = "photos", **others: Any) -> TtaSettings:
-    return TtaSettings.from_mapping({"model": f"{SPOTS}:spotter", "data": str(data), **others})
+def settings(values: Mapping[str, Any] | None = None) -> TtaSettings:
+    return TtaSettings.from_mapping(
+        {"model": f"{SPOTS}:spotter", "data": "photos"}, {} if values is None else values
+    )
 
 
 def build(function: str = "spotter", num_classes: int = 3, **values: Any) -> FrozenModel:
     """A model of ``tests.support.spots``, with settings of the section ``model``."""
-    config = settings(model={"name": f"{SPOTS}:{function}", **values})
+    config = settings({"model": {"name": f"{SPOTS}:{function}", **values}})
     return build_model(find_model(config.model.name), config, num_classes)
 
 
@@ -166,7 +169,7 @@ def test_a_normalization_that_makes_no_sense_is_refused(given: dict[str, Any], w
 def test_channels_are_typed_or_three() -> None:
     source = find_model(f"{SPOTS}:spotter")
     assert find_channels(source, settings()) == 3
-    assert find_channels(source, settings(**{"model.channels": 1})) == 1
+    assert find_channels(source, settings({"model.channels": 1})) == 1
 
 
 # Outputs
@@ -239,25 +242,27 @@ def test_files_are_decoded_to_twice_the_size_but_not_enlarged(
     tmp_path: Path, source: ModelSource, given: dict[str, int], wanted: tuple[int, int]
 ) -> None:
     folder = class_folders(tmp_path / "photos", {"a": 2, "b": 3}, size=(110, 70))
-    assert choose_sizes(settings(folder, **given), source) == wanted
+    assert choose_sizes(settings({"data": str(folder), **given}), source) == wanted
 
 
 def test_arrays_and_named_sets_are_as_they_are_and_tables_name_files() -> None:
-    assert choose_sizes(settings("sprites"), SMALL) == (20, None)
-    assert choose_sizes(settings("a.npz"), UNKNOWN) == (None, None)
-    assert choose_sizes(settings("t.csv"), SMALL) == (20, 40)
+    assert choose_sizes(settings({"data": "sprites"}), SMALL) == (20, None)
+    assert choose_sizes(settings({"data": "a.npz"}), UNKNOWN) == (None, None)
+    assert choose_sizes(settings({"data": "t.csv"}), SMALL) == (20, 40)
 
 
 def test_arrays_are_loaded_whole(tmp_path: Path) -> None:
     gray_levels(tmp_path / "a.npz", n=21)
-    images = load_images(settings(tmp_path / "a.npz"), UNKNOWN, side=None, channels=3)
+    images = load_images(
+        settings({"data": str(tmp_path / "a.npz")}), UNKNOWN, side=None, channels=3
+    )
     assert (len(images), images.image_shape) == (21, (3, 16, 16))
 
 
 def test_of_data_in_parts_the_test_part_is_taken(tmp_path: Path) -> None:
     class_folders(tmp_path / "train", {"a": 3, "b": 3})
     class_folders(tmp_path / "test", {"a": 1, "b": 1})
-    assert len(load_images(settings(tmp_path), UNKNOWN, side=16, channels=3)) == 2
+    assert len(load_images(settings({"data": str(tmp_path)}), UNKNOWN, side=16, channels=3)) == 2
 
 
 # Classes
@@ -265,7 +270,7 @@ def test_of_data_in_parts_the_test_part_is_taken(tmp_path: Path) -> None:
 
 def test_classes_come_from_a_file_the_model_or_the_data(tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_text("b\n\n ünï \na\n")
-    typed = settings(**{"model.classes": str(tmp_path / "names.txt")})
+    typed = settings({"model.classes": str(tmp_path / "names.txt")})
     images, known = labeled(4), replace(UNKNOWN, classes=("b", "a"))
     assert find_class_names(typed, known, images) == (
         "b",
@@ -286,7 +291,7 @@ def test_a_file_of_classes_that_is_none_is_refused(
     (tmp_path / "names.txt").write_bytes(content)
     with pytest.raises(ArgumentError, match=f"`model.classes` must be a .*{words}"):
         find_class_names(
-            settings(**{"model.classes": str(tmp_path / "names.txt")}), UNKNOWN, labeled(4)
+            settings({"model.classes": str(tmp_path / "names.txt")}), UNKNOWN, labeled(4)
         )
 
 
@@ -307,7 +312,7 @@ def test_pixels_decide_the_side_wherever_an_image_stands() -> None:
 
 def test_the_seed_chooses_the_split() -> None:
     images = labeled(40)
-    tests = [split_by_hash(images, settings(seed=seed)).test for seed in (0, 1)]
+    tests = [split_by_hash(images, settings({"seed": seed})).test for seed in (0, 1)]
     assert set(image_hashes(tests[0])) != set(image_hashes(tests[1]))
 
 
@@ -320,7 +325,7 @@ def test_an_image_that_is_there_twice_is_on_one_side() -> None:
 
 
 def test_all_may_be_learned_from_and_a_limit_takes_some_of_all() -> None:
-    splits = split_by_hash(labeled(40), settings(**{"data.test_fraction": 0.0, "data.limit": 10}))
+    splits = split_by_hash(labeled(40), settings({"data.test_fraction": 0.0, "data.limit": 10}))
     assert (len(splits.train), len(splits.test)) == (10, 0)
     assert splits.train.rows is not None
     assert (splits.train.rows[0], splits.train.rows[-1]) == (0, 39)
@@ -332,4 +337,4 @@ def test_all_may_be_learned_from_and_a_limit_takes_some_of_all() -> None:
 )
 def test_too_few_images_for_a_side_are_an_error(n: int, fraction: float, words: str) -> None:
     with pytest.raises(DataError, match=f"`data` must have .* both sides of the split: {words}"):
-        split_by_hash(labeled(n), settings(**{"data.test_fraction": fraction}))
+        split_by_hash(labeled(n), settings({"data.test_fraction": fraction}))

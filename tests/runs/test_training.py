@@ -4,7 +4,6 @@ import csv
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -17,7 +16,7 @@ from instaaug.runs.folder import Run
 from instaaug.runs.inference import evaluate_run
 from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import load_splits, resume, train
-from tests.runs.conftest import N_TEST, N_TRAIN, few_sprites
+from tests.runs.conftest import N_TEST, N_TRAIN
 from tests.support.picture_folders import gray_levels
 
 SMALL = TrainSettings.from_mapping(
@@ -230,52 +229,6 @@ def test_a_model_with_other_outputs_is_refused_in_the_first_step(tmp_path: Path)
     )
     with pytest.raises(ShapeError, match=r"\(16, 4\) for 16 images of 4 classes: got \(16, 7\)"):
         train(SMALL.override({"model": "seven_outputs:make"}), tmp_path / "run")
-
-
-# Scores of a finished run
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("scored") / "run"
-    with pytest.MonkeyPatch.context() as patch:
-        few_sprites(patch)
-        train(SMALL.override({"trainer.max_epochs": 1}), out)
-    return out
-
-
-def test_no_samples_means_no_augmentation(run: Path) -> None:
-    assert set(evaluate_run(run, n_views=[0])) == {"plain", "learned"}
-
-
-def test_the_number_of_samples_can_be_chosen(run: Path) -> None:
-    assert evaluate_run(run, n_views=[5])["augmented"]["n_samples"] == 5
-
-
-def test_other_images_are_a_test_set_where_there_is_one(run: Path) -> None:
-    assert evaluate_run(run, data="sprites")["plain"]["n"] == N_TEST
-
-
-@pytest.mark.parametrize(
-    ("side", "channels"), [(20, 3), (16, 1)], ids=["another size", "another number of channels"]
-)
-def test_other_images_must_have_the_shape_that_was_trained(
-    run: Path, tmp_path: Path, side: int, channels: int
-) -> None:
-    images = np.zeros((8, side, side, channels), dtype=np.uint8)
-    classes = np.array(Run(run).read_facts().classes)
-    np.savez(tmp_path / "a.npz", images=images, labels=np.arange(8) % 4, classes=classes)
-    words = f"`size` and `channels` must be those of 'a.npz', .* {side} pixels and {channels} ch"
-    with pytest.raises(ArgumentError, match=words):
-        evaluate_run(run, data=str(tmp_path / "a.npz"))
-
-
-def test_scores_on_images_that_were_added_since_are_refused(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("instaaug.data.sprites.N_TEST", N_TEST + 1)
-    with pytest.raises(ArgumentError, match="`data` must be the same as when the run began"):
-        evaluate_run(run)
 
 
 def test_a_method_that_searches_keeps_images_from_the_model(tmp_path: Path) -> None:

@@ -83,12 +83,13 @@ def load_task(run: Run) -> AugmentedTask:
         FileNotFoundError: If the run has not finished.
         WeightsFileError: If the weights do not fit the settings.
     """
+    config = run.read_train_settings()
     if not run.model_file.is_file():
         raise FileNotFoundError(
             f"The run {str(run.path)!r} has not finished: there is no model.safetensors. "
             f"`instaaug resume {shlex.quote(str(run.path))}` goes on with it."
         )
-    task = build_task(run.read_train_settings(), run.read_facts())
+    task = build_task(config, run.read_facts())
     run.fill(task.model, run.model_file)
     if task.augmenter.state_dict():
         if not run.augmenter_file.is_file():

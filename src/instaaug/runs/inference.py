@@ -96,6 +96,7 @@ def _load_other_images(
 ) -> LabeledImages:
     splits = load_data(
         data,
+        options=config.override({"data": data}).data.options,
         root=config.data.root,
         task=config.target_kind,
         path_column=config.data.path_column,
