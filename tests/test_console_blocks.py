@@ -8,9 +8,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
+from instaaug.cli.app import app
 from tests.support.warm_commands import WarmCommands
 
 ROOT = Path(__file__).parents[1]
@@ -70,6 +73,26 @@ def test_shown_commands_print_what_is_shown(
         assert doctest.OutputChecker().check_output(shown, printed, FLAGS), (
             f"$ {command}\n{printed}"
         )
+
+
+OTHERS = {"--help", "--boxes", "--epochs"}  # boxes: paper.objects; epochs: shown as a mistake
+
+
+def options_of(command: Any) -> set[str]:
+    """All options of a command and of those below it."""
+    found = {flag for parameter in command.params for flag in parameter.opts}
+    return found.union(*(options_of(inner) for inner in getattr(command, "commands", {}).values()))
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
+def test_options_that_a_document_names_exist(path: Path) -> None:
+    code = re.findall(r"`([^`\n]*)`|^\$ (instaaug .*)$", path.read_text(), re.MULTILINE)
+    words = " ".join(span for pair in code for span in pair if "--" in span)
+    named = set(re.findall(r"(?<![\w-])--[a-z][\w.]*", words))
+    unknown = named - options_of(get_command(app)) - OTHERS
+    assert {
+        flag for flag in unknown if not flag.startswith(("--method.", "--data.options."))
+    } == set()
 
 
 def in_a_shell(command: str, piped: str, folder: Path, environment: dict[str, str]) -> str:

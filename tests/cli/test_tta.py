@@ -173,7 +173,7 @@ def test_ctrl_c_keeps_what_the_model_has_said(
     command = ("tta", "fit", SPOTTER, spots, "--out", "fit", *shared)
     stopped = instaaug(*command)
     assert stopped.code == 130
-    assert stopped.err.startswith("Stopped. The same command again goes on")
+    assert stopped.err.startswith("Stopped. The same command continues")
     assert instaaug(*command).code == 0
     assert reports[:3] == [0, 32, 32]  # the second time it begins with the 33rd image
 

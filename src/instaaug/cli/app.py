@@ -81,7 +81,7 @@ def train(
 
 @tta.callback()
 def frozen() -> None:
-    """Learn which views of an image to average, for a model that stays as it is."""
+    """Learn which views of an image to average for a trained model, which is not changed."""
 
 
 @tta.command("fit", cls=SettingsCommand)
@@ -105,7 +105,7 @@ def tta_fit(
 
 @app.command()
 def resume(run: Run) -> None:
-    """Go on with a run that was interrupted, as if nothing had happened."""
+    """Continue an interrupted run; it ends with the numbers it would have had."""
     from instaaug.cli.train import run_resume
 
     run_resume(run)
@@ -217,7 +217,7 @@ def evaluate(
         typer.Option(
             "--calibrate",
             help="For a frozen model: fit a temperature for every row on the images of the fit, "
-            "which asks the model as often again.",
+            "which doubles the time.",
         ),
     ] = False,
     json: Annotated[
@@ -225,7 +225,7 @@ def evaluate(
         typer.Option("--json", help="Write the scores to this file as well."),
     ] = None,
 ) -> None:
-    """Score a run with and without views; for a frozen model, beside other ways to choose them."""
+    """Score a run with and without views; a frozen model also with other ways to choose them."""
     from instaaug.cli.use import run_evaluate
 
     run_evaluate(
@@ -241,7 +241,9 @@ def predict(
     out: Predictions = None,
     views: Views = None,
     certainty: Certainty = None,
-    top: Annotated[int, typer.Option(min=1, help="Most probable classes to list.")] = 1,
+    top: Annotated[
+        int, typer.Option(min=1, help="How many of the most probable classes to list.")
+    ] = 1,
     on_bad_image: OnBadImage = "error",
 ) -> None:
     """Predict images with the model of a run and its views."""
@@ -264,7 +266,7 @@ def export(
         ),
     ],
 ) -> None:
-    """Write what a run has learned for other programs, and check the file before it is kept."""
+    """Export φ or the best views for other programs; the file is read back and checked."""
     from instaaug.cli.use import run_export
 
     run_export(run, file)
@@ -283,12 +285,12 @@ def report(
             show_default="RUN/report, or report for several runs",
         ),
     ] = None,
-    inputs: Annotated[int, typer.Option(min=1, max=5000, help="Most test images to show.")] = 200,
+    inputs: Annotated[
+        int, typer.Option(min=1, max=5000, help="Test images to show, at most.")
+    ] = 200,
     views: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option(
-            min=1, max=500, help="Views of each image to ask about.", show_default="as in the test"
-        ),
+        typer.Option(min=1, max=500, help="Views per image.", show_default="as in the test"),
     ] = None,
 ) -> None:
     """Write a page to explore what was learned, input by input; several runs side by side."""
@@ -321,7 +323,7 @@ def bench(
             help="startup, color, warp, at_test_time, training_step.", show_default="all"
         ),
     ] = None,
-    rounds: Annotated[int, typer.Option(min=2, help="Turns of each contender.")] = 20,
+    rounds: Annotated[int, typer.Option(min=2, help="How often each contender is timed.")] = 20,
     json: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option("--json", help="Write what was measured to this file as well."),
@@ -370,7 +372,7 @@ def demo(
         typer.Option(help="The original images.npz (Mario and Iggy) instead of our sprites."),
     ] = None,
 ) -> None:
-    """Learn how far each sprite may be turned, beside one range for all; draw Figure 5."""
+    """Learn how far each sprite may be rotated, and draw the paper's Figure 5."""
     from instaaug.cli.demo import run_demo
 
     run_demo(out, seed=seed, n_steps=steps, sprites=sprites)
@@ -379,7 +381,7 @@ def demo(
 def main() -> None:
     """Run the command line; an error of ours is a sentence, not a traceback."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    warnings.showwarning = _showing(console, warnings.showwarning)
+    warnings.showwarning = _warning_printer(console, warnings.showwarning)
     try:
         app()
     except (InstaAugError, OSError) as error:
@@ -398,8 +400,8 @@ def main() -> None:
         sys.exit(2)
 
 
-def _showing(console: Console, others: Callable[..., None]) -> Callable[..., None]:
-    """A warning of ours is a sentence as well, without the place in the code."""
+def _warning_printer(console: Console, others: Callable[..., None]) -> Callable[..., None]:
+    """Print our warnings as sentences, without the place in the code; leave others as they are."""
 
     def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
         if not issubclass(category, InstaAugWarning):

@@ -55,8 +55,8 @@ def show_tables(
             table.add_column(heading)
         for row in rows:
             table.add_row(
-                f"{row.name} ({_spoken(row.median_seconds)})",
-                f"{row.reference} ({_spoken(row.reference_seconds)})",
+                f"{row.name} ({_format_seconds(row.median_seconds)})",
+                f"{row.reference} ({_format_seconds(row.reference_seconds)})",
                 f"{row.ratio:.3f}",
                 f"{row.lower_quartile:.3f} to {row.upper_quartile:.3f}",
                 "-" if row.budget is None else f"{row.budget:.2f}",
@@ -67,7 +67,7 @@ def show_tables(
         console.print(table)
 
 
-def _spoken(seconds: float) -> str:
+def _format_seconds(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 

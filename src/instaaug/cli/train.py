@@ -31,10 +31,10 @@ def run_train(given: dict[str, Any], *, config: Path | None, out: Path | None) -
     chosen = choose_settings(given, config)
     console = Console(quiet=is_later_process())
     free = next(f for f in folders(chosen.data.source, chosen.method.name) if not f.exists())
-    with _shared(out or free) as folder:
+    with _share_folder(out or free) as folder:
         what = f"Training {chosen.method.name} on {chosen.data.source}"
         print_words(console, f"{what}; the run is in {folder}.")
-        with _how_to_go_on(folder), _bars(console) as bars:
+        with _explain_resuming(folder), _bars(console) as bars:
             results = train(chosen, folder, callbacks=[RichProgress(console)], **bars)
     _print_end(console, folder, results)
 
@@ -50,7 +50,7 @@ def run_resume(folder: Path) -> None:
     if isinstance(settings, TtaSettings):
         _fit(settings, folder)
         return
-    with _how_to_go_on(folder), _bars(console) as bars:
+    with _explain_resuming(folder), _bars(console) as bars:
         results = resume(folder, callbacks=[RichProgress(console)], **bars)
     _print_end(console, folder, results)
 
@@ -63,7 +63,7 @@ def _bars(console: Console) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def _shared(folder: Path) -> Iterator[Path]:
+def _share_folder(folder: Path) -> Iterator[Path]:
     """The run's folder, as the first process chose it; further ones learn it from the first."""
     if is_later_process() and OUT in os.environ:
         yield Path(os.environ[OUT])
@@ -76,7 +76,7 @@ def _shared(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _how_to_go_on(folder: Path) -> Iterator[None]:
+def _explain_resuming(folder: Path) -> Iterator[None]:
     try:
         yield
     except Interrupted as stop:
@@ -121,14 +121,14 @@ def _fit(config: TtaSettings, folder: Path) -> None:
     try:
         with (
             progress_bar(console) as on_decode,
-            progress_bar(console, "asking the model") as on_table,
+            progress_bar(console, "running the model") as on_table,
             progress_bar(console, "scoring") as on_score,
         ):
             results = fit_frozen(
                 config, folder, on_decode=on_decode, on_table=on_table, on_score=on_score
             )
     except KeyboardInterrupt:
-        words = "Stopped. The same command again goes on from what the model has said so far."
+        words = "Stopped. The same command continues with the outputs stored so far."
         print_words(Console(stderr=True), words)
         sys.exit(STOPPED)
     _print_fit(console, Run(folder), results)

@@ -109,7 +109,7 @@ def run_report(
     console = Console()
     with (
         progress_bar(console) as on_decode,
-        progress_bar(console, "asking the model") as on_progress,
+        progress_bar(console, "running the model") as on_progress,
     ):
         report = write_report(
             runs, out, n_inputs=n_inputs, n_views=n_views, on_decode=on_decode,
