@@ -1,4 +1,4 @@
-"""What ``instaaug bench`` prints: every budget, what was measured, and the verdict."""
+"""``instaaug bench``: print every budget, the measurement and the verdict."""
 
 import json
 import statistics
@@ -20,7 +20,7 @@ __all__ = ["run_bench", "show_tables"]
 
 
 def run_bench(names: Sequence[str], *, rounds: int, json_file: Path | None) -> None:
-    """Ask some questions, or all; print the answers, and write them to a file if asked to."""
+    """Measure some questions, or all; print the results, and write them to a file if given."""
     for name in names:
         if name not in QUESTIONS:
             raise UnknownNameError("question", name, QUESTIONS)

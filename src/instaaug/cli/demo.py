@@ -1,4 +1,4 @@
-"""What ``instaaug demo`` does: train two methods, print a table, draw the figure."""
+"""``instaaug demo``: train two methods, print a table, draw the figure."""
 
 import json
 from math import pi
@@ -28,7 +28,7 @@ SHOWN = ((0, -pi / 4), (2, pi / 5), (1, pi / 7), (3, -pi / 5))  # class, and how
 def run_demo(out: Path, *, seed: int, n_steps: int, sprites: Path | None) -> None:
     """Train, print, draw; ``out`` receives the figure and ``results.json``."""
     console = Console()
-    with figure(1.0, 1.0):  # says at once, not after minutes, that plotting is not installed
+    with figure(1.0, 1.0):  # fails at once, not after minutes, if plotting is not installed
         pass
     torch.set_num_threads(1)  # these models are so small that a second thread mostly waits
     images = None if sprites is None else load_mario_iggy(sprites)

@@ -1,4 +1,4 @@
-"""What ``instaaug list`` and ``instaaug show`` print."""
+"""``instaaug list`` and ``instaaug show``."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

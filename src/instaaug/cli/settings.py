@@ -1,4 +1,4 @@
-"""Every setting of a run as an option of a command, made from the one list of settings."""
+"""Options of a command, one for every setting of a run."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence

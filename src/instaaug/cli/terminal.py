@@ -1,4 +1,4 @@
-"""What commands share: bars, words as they are, folders for what they make."""
+"""Progress bars, plain text for the terminal, and folders for new runs."""
 
 import re
 import shlex
@@ -12,13 +12,13 @@ from rich.progress import Progress
 
 __all__ = ["STOPPED", "folders", "print_words", "progress_bar", "quote_path"]
 
-STOPPED = 130  # what shells say of a program that Ctrl-C ended
+STOPPED = 130  # a shell's exit code for a program that Ctrl-C ended
 OnProgress = Callable[[int, int], None]
 
 
 @contextmanager
 def progress_bar(console: Console, words: str = "reading images") -> Iterator[OnProgress]:
-    """A bar that appears with the first piece of work, and goes when all is done."""
+    """A progress bar that appears with the first update and disappears when all is done."""
     bar = Progress(console=console, transient=True, disable=not console.is_terminal)
     line = None
 
@@ -53,5 +53,5 @@ def quote_path(folder: Path) -> str:
 
 
 def print_words(console: Console, words: str) -> None:
-    """Print words as they are: a folder's name may well have brackets."""
+    """Print text without markup: the name of a folder may contain brackets."""
     console.print(words, markup=False, highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What commands do that make runs: train, tta fit and resume."""
+"""Commands that make runs: train, tta fit and resume."""
 
 import os
 import sys
@@ -21,13 +21,13 @@ from instaaug.tasks import Interrupted, RichProgress
 
 __all__ = ["run_fit", "run_resume", "run_train"]
 
-CHANCE = 1.2  # times 1 / classes: no better than that is not much of a model
+CHANCE = 1.2  # an accuracy of up to this, times 1 / classes, counts as chance
 N_NAMED = 3
 OUT = "INSTAAUG_OUT"  # tells further processes of the same run where it is
 
 
 def run_train(given: dict[str, Any], *, config: Path | None, out: Path | None) -> None:
-    """Train with the settings of a file, over which those typed have priority."""
+    """Train with the settings of a file and of the command line, which wins."""
     chosen = choose_settings(given, config)
     console = Console(quiet=is_later_process())
     free = next(f for f in folders(chosen.data.source, chosen.method.name) if not f.exists())
@@ -40,7 +40,7 @@ def run_train(given: dict[str, Any], *, config: Path | None, out: Path | None) -
 
 
 def run_resume(folder: Path) -> None:
-    """Go on with a run."""
+    """Continue a run of any kind."""
     console = Console(quiet=is_later_process())
     run = Run(folder)
     if run.results_file.is_file():
@@ -57,7 +57,7 @@ def run_resume(folder: Path) -> None:
 
 @contextmanager
 def _bars(console: Console) -> Iterator[dict[str, Any]]:
-    """Bars for what comes before training."""
+    """Progress bars for decoding and for the search of a policy."""
     with progress_bar(console) as reading, progress_bar(console, "searching a policy") as trying:
         yield {"on_decode": reading, "on_search": trying}
 
@@ -109,7 +109,7 @@ def _print_end(console: Console, folder: Path, results: dict[str, Any]) -> None:
 
 
 def run_fit(given: dict[str, Any], *, out: Path | None) -> None:
-    """Fit, or go on with the same fit, and print what it gains."""
+    """Fit views, or continue the same fit, and print what they gain."""
     config = TtaSettings.from_mapping(given, source="the settings")
     _fit(config, out or _folder(config))
 
@@ -135,7 +135,7 @@ def _fit(config: TtaSettings, folder: Path) -> None:
 
 
 def _folder(config: TtaSettings) -> Path:
-    """That of the same fit, so that it goes on; else a new one."""
+    """The folder of the same fit, so that it continues; else a new one."""
     wanted = config.with_full_paths()
     return next(
         folder
@@ -174,7 +174,7 @@ def _print_fit(console: Console, run: Run, results: dict[str, Any]) -> None:
 
 
 def _order(classes: Sequence[str]) -> str:
-    """Which class each output of the model is taken for."""
+    """A sentence on the order in which classes are assigned to the model's outputs."""
     if len(classes) <= 2 * N_NAMED:
         return f"The model's outputs are {', '.join(classes)}, in this order."
     first, last = ", ".join(classes[:N_NAMED]), classes[-1]

@@ -1,4 +1,4 @@
-"""What commands do that use a run: evaluate, predict, inspect, report and export."""
+"""Commands that use a run: evaluate, predict, inspect, report and export."""
 
 import csv
 import io
@@ -93,7 +93,7 @@ def run_predict(
 
 
 def run_export(run: Path, file: Path) -> None:
-    """Write φ or the policy, and say what came of it."""
+    """Write φ or the policy, and print how well the file reproduces φ."""
     difference = export_run(run, file)
     if difference is None:
         words = f"The best views on average are in {file}."
@@ -105,7 +105,7 @@ def run_export(run: Path, file: Path) -> None:
 def run_report(
     runs: Sequence[Path], *, out: Path | None, n_inputs: int, n_views: int | None
 ) -> None:
-    """Write the page, say where it is, and what looks wrong."""
+    """Write the page; print where it is and its warnings."""
     console = Console()
     with (
         progress_bar(console) as on_decode,
@@ -127,7 +127,7 @@ def run_report(
 
 
 def run_inspect(run: Path, images: Sequence[Path], *, out: Path | None, n_samples: int) -> None:
-    """Draw what the run makes of some images."""
+    """Draw images with what the run has learned for them."""
     written = inspect_files(run, images, out, n_samples=n_samples)
     print_words(Console(), "\n".join(f"Look at {file}." for file in written))
 
@@ -258,7 +258,7 @@ def _write_predictions(rows: Iterator[dict[str, Any]], out: Path | None) -> None
     """Write rows as they come, to a CSV or JSON-lines file or as CSV to the terminal."""
     if out is not None and out.suffix not in (".csv", ".jsonl"):
         raise ArgumentError(f"`out` must end in .csv or .jsonl: got {str(out)!r}.")
-    rows = chain([next(rows)], rows)  # whatever is amiss is told before `out` is overwritten
+    rows = chain([next(rows)], rows)  # raises before `out` is overwritten
     with _open_output(out) as file:
         n, bad = _write(rows, file, as_lines=out is not None and out.suffix == ".jsonl")
     if out is not None or bad:
