@@ -11,10 +11,10 @@ from instaaug.report.page.content import (
     ClassEntropy,
     Curves,
     Factor,
-    Input,
     PageContent,
+    PageInput,
+    PageRun,
     ParameterRange,
-    Run,
     RunInput,
 )
 from tests.report.page.example_pictures import Pixels, cut, data_uri, picture_of
@@ -43,7 +43,7 @@ Random = np.random.Generator
 def example_content(
     n_inputs: int = 12,
     *,
-    runs: Sequence[Run] | None = None,
+    runs: Sequence[PageRun] | None = None,
     classes: Sequence[str] = CLASSES,
     names: Sequence[str] = (),
     side: int = 64,
@@ -65,7 +65,7 @@ def example_content(
     runs = [example_run()] if runs is None else runs
     num_classes = max(len(classes), len(CLASSES))
     pictures = [picture_of(i % num_classes, side, random) for i in range(n_inputs)]
-    inputs: list[Input] = [
+    inputs: list[PageInput] = [
         {
             "name": names[i] if i < len(names) else f"val/n0{1443537 + 37 * i}/{i:05d}.JPEG",
             "target": i % num_classes if task == "classification" else [float(i % 7) - 2.5],
@@ -101,7 +101,7 @@ def example_run(
     learned: bool = True,
     value: float = 0.641,
     warn: bool = False,
-) -> Run:
+) -> PageRun:
     """A run that has not met its inputs yet.
 
     Arguments:
@@ -221,7 +221,7 @@ def _curves(factors: Sequence[str], n: int, random: Random) -> Curves:
 
 
 def _run_input(
-    run: Run,
+    run: PageRun,
     target: Any,
     num_classes: int,
     picture: Pixels,
@@ -302,7 +302,7 @@ def _probabilities(
 
 
 def _class_entropy(
-    run: Run, inputs: Sequence[Input], classes: Sequence[str]
+    run: PageRun, inputs: Sequence[PageInput], classes: Sequence[str]
 ) -> list[ClassEntropy]:
     found: list[ClassEntropy] = []
     for k, name in enumerate(classes):

@@ -25,7 +25,7 @@ BASE64 = 4 / 3  # characters per byte
 
 TINY = 48  # pixels: pictures so low lose nothing, and take little room all the same
 
-Pictures = UInt8[Tensor, "_ _ _ _"]
+Pixels = UInt8[Tensor, "_ _ _ _"]
 """N pictures of h × w pixels, ``(N, h, w, C)``."""
 
 ASSETS: Traversable = files("instaaug.report.page")
@@ -55,7 +55,7 @@ ENCODINGS = tuple(
 )  # fmt: skip
 
 
-def best_encoding(groups: Sequence[Pictures], most_bytes: float) -> Encoding:
+def best_encoding(groups: Sequence[Pixels], most_bytes: float) -> Encoding:
     """The best encoding with which all pictures take no more than so many characters.
 
     A dozen of each group are tried.
@@ -66,7 +66,7 @@ def best_encoding(groups: Sequence[Pictures], most_bytes: float) -> Encoding:
     return ENCODINGS[-1]
 
 
-def _expected_size(pictures: Pictures, encoding: Encoding) -> float:
+def _expected_size(pictures: Pixels, encoding: Encoding) -> float:
     if not pictures.numel():
         return 0.0
     chosen = np.linspace(0, len(pictures) - 1, min(N_TRIED, len(pictures))).astype(int)
@@ -74,7 +74,7 @@ def _expected_size(pictures: Pictures, encoding: Encoding) -> float:
     return BASE64 * float(np.mean(sizes)) * len(pictures)
 
 
-def data_uris(pictures: Pictures, encoding: Encoding) -> Iterator[str]:
+def data_uris(pictures: Pixels, encoding: Encoding) -> Iterator[str]:
     """Each picture as an address that holds it."""
     for picture in pictures:
         text = b64encode(_webp(picture, encoding)).decode("ascii")

@@ -12,14 +12,14 @@ __all__ = [
     "ClassEntropy",
     "Curves",
     "Factor",
-    "Figure",
-    "Input",
     "PageContent",
+    "PageFigure",
+    "PageInput",
+    "PageRun",
+    "PageWarning",
     "ParameterRange",
     "ResultRow",
-    "Run",
     "RunInput",
-    "Warning",
 ]
 
 WHOLE = 1_000_000  # what probabilities are parts of
@@ -62,7 +62,7 @@ class ResultRow(TypedDict):
     note: str  # such as "p = 0.002 against random"
 
 
-class Warning(TypedDict):  # noqa: A001  # that is what it is
+class PageWarning(TypedDict):
     """Where learning went wrong, in words, and what to try."""
 
     title: str  # "Crops have collapsed"
@@ -106,7 +106,7 @@ class RunInput(TypedDict):
     plain: list[float]  # the same from the image as it is; in a regression its outputs
 
 
-class Figure(TypedDict):
+class PageFigure(TypedDict):
     """A picture that was drawn beforehand."""
 
     title: str
@@ -114,7 +114,7 @@ class Figure(TypedDict):
     words: str
 
 
-class Run(TypedDict):
+class PageRun(TypedDict):
     """One run: a column of the page."""
 
     name: str
@@ -125,7 +125,7 @@ class Run(TypedDict):
     higher_is_better: bool
     is_share: bool  # whether scores are to be shown in percent
     results: list[ResultRow]
-    warnings: list[Warning]
+    warnings: list[PageWarning]
     curves: Curves
     factors: list[Factor]
     class_entropy: list[ClassEntropy]
@@ -133,10 +133,10 @@ class Run(TypedDict):
     n_views: int  # views in `theta` and `merged`
     keeps_original: bool  # whether the first view is the image as it is
     inputs: list[RunInput]  # in the order of `PageContent.inputs`
-    figures: NotRequired[list[Figure]]
+    figures: NotRequired[list[PageFigure]]
 
 
-class Input(TypedDict):
+class PageInput(TypedDict):
     """An input that all runs have been shown."""
 
     name: str
@@ -151,9 +151,9 @@ class PageContent(TypedDict):
     made: str  # "InstaAug 0.4, 16 November 2026"
     task: Literal["classification", "regression"]
     classes: list[str]
-    inputs: list[Input]
+    inputs: list[PageInput]
     aspect: float  # width / height of the images
     n_test: int  # test images of which these inputs are a part
-    is_tiny: NotRequired[bool]  # whether images are so small that one had better see their pixels
-    runs: list[Run]
-    figures: NotRequired[list[Figure]]  # that belong to no run alone
+    is_tiny: NotRequired[bool]  # whether images are so small that their pixels should be visible
+    runs: list[PageRun]
+    figures: NotRequired[list[PageFigure]]  # that belong to no run alone

@@ -9,7 +9,7 @@ import torch
 
 from instaaug.augmentation.observed import ObservedFactor
 from instaaug.functional.probability import mutual_information
-from instaaug.report.page.content import Warning as PageWarning
+from instaaug.report.page.content import PageWarning
 from instaaug.report.units import humanize, unit_of
 from instaaug.spaces import Interval
 
