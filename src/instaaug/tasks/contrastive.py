@@ -22,7 +22,7 @@ from instaaug.objectives.nt_xent import Contrast, contrast
 from instaaug.scores import ContrastTally, Tally
 from instaaug.shapes import Images
 from instaaug.tasks.representation import Representation
-from instaaug.tasks.task import AugmentedTask, check_losses
+from instaaug.tasks.task import AugmentedTask, check_finite_losses
 
 __all__ = ["ContrastiveTask", "gather_views"]
 
@@ -141,7 +141,7 @@ class ContrastiveTask(AugmentedTask):
         """Views among those of all processes, and which of the inputs are our own."""
         joined, own = gather_views(z)
         found = contrast(joined, temperature=self.temperature)
-        check_losses(found.losses, step=self.n_steps, epoch=self.current_epoch)
+        check_finite_losses(found.losses, step=self.n_steps, epoch=self.current_epoch)
         return found, own
 
     @override

@@ -28,7 +28,7 @@ __all__ = [
     "EpochMeans",
     "PhiStep",
     "add_gradients",
-    "check_losses",
+    "check_finite_losses",
     "check_weights",
     "draw_held_out",
 ]
@@ -252,7 +252,7 @@ class AugmentedTask(LightningModule, ABC):
     def _losses(self, outputs: Any, targets: Tensor) -> Tensor:
         self.check_outputs(outputs, len(targets))
         losses = self.losses(outputs, targets)
-        check_losses(losses, step=self.n_steps, epoch=self.current_epoch)
+        check_finite_losses(losses, step=self.n_steps, epoch=self.current_epoch)
         return losses
 
     def _generator(self) -> Generator:
@@ -363,7 +363,7 @@ def _as_list(things: Any) -> list[Any]:
     return things if isinstance(things, list) else [] if things is None else [things]
 
 
-def check_losses(losses: Tensor, *, step: int, epoch: int) -> None:
+def check_finite_losses(losses: Tensor, *, step: int, epoch: int) -> None:
     """Raise if a loss is NaN or infinite; on an accelerator the end of the epoch tells."""
     if losses.device.type == "cpu" and not torch.isfinite(losses.detach().sum()):
         raise NonFiniteError(
