@@ -110,7 +110,7 @@ def held_out_order(augs: list[InstaAug], p: Photos, table: ViewTable) -> Tensor:
 def order_of(aug: InstaAug, table: ViewTable, rows: Tensor) -> Tensor:
     """The whole image, then the other boxes, best first."""
     network: Any = aug.phi.network
-    maps = [] if network is None else network.maps(table.seen_of(rows))
+    maps = [] if network is None else network.maps(table.features_of(rows))
     joint = aug.phi.decode(maps, None, len(rows))
     others = without_row(enumerate_choices(joint), aug.transform.identity())
     order = others.logits.argsort(dim=1, descending=True) + 1

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from benchmarks.imagenet import SIZE, Photos
 from instaaug import Augmenter
 from instaaug.augmentation.settings import as_composition
-from instaaug.frozen import DEFAULT_CROPS, FrozenViews, Pictures, ViewTable, tabulate
+from instaaug.frozen import DEFAULT_CROPS, FrozenViews, NormalizedImages, ViewTable, tabulate
 from instaaug.methods import (
     AutoAugment,
     FixedViews,
@@ -54,7 +54,7 @@ def box_table(name: str, model: nn.Module, photos: Photos) -> ViewTable:
     transform = as_composition(DEFAULT_CROPS, size=SIZE)
     views = FrozenViews(model, transform, boxes(), FrozenFeatures(model, size=SIZE))
     folder = RUNS / name.lower()
-    return tabulate(views, Pictures(photos.data), folder=folder, on_progress=_say(name))
+    return tabulate(views, NormalizedImages(photos.data), folder=folder, on_progress=_say(name))
 
 
 def baseline_outputs(name: str, model: nn.Module, photos: Photos) -> np.ndarray:
@@ -66,14 +66,14 @@ def baseline_outputs(name: str, model: nn.Module, photos: Photos) -> np.ndarray:
         return augmenter.draw(x, N_VIEWS, select="top", generator=generator)
 
     rows = photos.scored.nonzero().flatten().numpy()
-    return _outputs(name, augmenter, theta, model, Pictures(photos.data.subset(rows)))
+    return _outputs(name, augmenter, theta, model, NormalizedImages(photos.data.subset(rows)))
 
 
 def candidate_outputs(model: nn.Module, photos: Photos) -> np.ndarray:
     """Outputs for the twelve candidates of Kim et al. of all photos, ``(N, 12, 1000)``."""
     augmenter = LearnedLoss(size=SIZE)
     return _outputs(
-        "learned loss", augmenter, augmenter.candidate_theta, model, Pictures(photos.data)
+        "learned loss", augmenter, augmenter.candidate_theta, model, NormalizedImages(photos.data)
     )
 
 
@@ -83,15 +83,15 @@ def _outputs(
     augmenter: Augmenter,
     theta: Callable[[Tensor], Tensor],
     model: nn.Module,
-    pictures: Pictures,
+    images: NormalizedImages,
 ) -> np.ndarray:
     path = RUNS / f"{name.replace(' ', '_').replace(',', '')}.npy"
     if not path.is_file():
         say, parts = _say(name), []
-        for x, _ in pictures.batches(32):
+        for x, _ in images.batches(32):
             views = [model(augmenter.render(x, row)) for row in theta(x)]
             parts.append(torch.stack(views, dim=1).half().numpy())
-            say(sum(map(len, parts)), len(pictures))
+            say(sum(map(len, parts)), len(images))
         path.parent.mkdir(parents=True, exist_ok=True)
         np.save(path, np.concatenate(parts))
     return np.load(path)

@@ -18,7 +18,7 @@ from instaaug.data import LabeledImages
 from instaaug.data.decode import decode_image
 from instaaug.frozen import StaticPolicy
 from instaaug.runs.folder import Run
-from instaaug.runs.frozen import image_hashes
+from instaaug.runs.frozen_model import image_hashes
 from instaaug.runs.inference import predict_files
 from instaaug.runs.settings import TtaSettings
 from instaaug.runs.tta import fit_frozen, load_fitted

@@ -53,7 +53,7 @@ def test_the_true_class_is_kept_though_no_view_believes_in_it() -> None:
 
 
 def test_what_the_model_saw_goes_along() -> None:
-    assert condense(table(200)).seen is not None
+    assert condense(table(200)).features is not None
 
 
 def test_a_table_of_few_classes_or_of_numbers_is_left_alone() -> None:

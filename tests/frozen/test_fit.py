@@ -13,7 +13,7 @@ from instaaug import InstaAug, fit_tta
 from instaaug import transforms as T
 from instaaug.data import LabeledImages
 from instaaug.errors import ShapeError
-from instaaug.frozen import FrozenViews, Pictures, tabulate
+from instaaug.frozen import FrozenViews, NormalizedImages, tabulate
 from instaaug.frozen.table import all_views
 from instaaug.networks import FrozenFeatures
 from tests.support.frozen_models import Counting, Returning, built
@@ -135,7 +135,7 @@ def test_larger_images_are_shown_at_the_size_of_the_model() -> None:
 def test_what_is_seen_is_standardized_for_ranges_too() -> None:
     network = fitted(transform=T.Rotation()).phi.network
     assert isinstance(network, FrozenFeatures)
-    seen, _ = network.look(X)
+    seen, _ = network.features_and_outputs(X)
     values = ((seen - network.mean) / network.std).movedim(1, 0).flatten(1)
     torch.testing.assert_close(values.mean(dim=1), torch.zeros(12), atol=0.05, rtol=0)
 
@@ -205,7 +205,7 @@ def test_a_table_can_be_handed_over() -> None:
     expected = fitted(model)
     assert isinstance(expected.phi.network, FrozenFeatures)
     views = FrozenViews(model, expected.transform, all_views(expected), expected.phi.network)
-    table = tabulate(views, Pictures((X, Y)))
+    table = tabulate(views, NormalizedImages((X, Y)))
     model.n_seen = 0
     assert equal(fitted(model, table=table), expected)
     assert model.n_seen == 2, "images of noise, to find its last map"

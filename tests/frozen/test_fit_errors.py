@@ -17,7 +17,7 @@ from instaaug.errors import (
     ShapeError,
     UnknownNameError,
 )
-from instaaug.frozen import Pictures, tabulate
+from instaaug.frozen import NormalizedImages, tabulate
 from tests.support.frozen_models import Counting, Returning, built
 from tests.support.frozen_tables import AT_ONCE, CROP, N, data, model_and_views
 from tests.support.unhooked import unhooked
@@ -132,7 +132,7 @@ def test_targets_that_do_not_fit_a_finished_table_are_named_too(tmp_path: Path) 
 
 def test_a_table_is_of_no_use_for_a_range() -> None:
     model, views = model_and_views()
-    table = tabulate(views, Pictures((X, Y)))
+    table = tabulate(views, NormalizedImages((X, Y)))
     with pytest.raises(ArgumentError, match="`table` is of no use to a transform with a range"):
         fit_tta(model, (X, Y), "rotation", table=table)
 

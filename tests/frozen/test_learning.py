@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from instaaug import InstaAug
-from instaaug.frozen import Pictures, ViewTable
+from instaaug.frozen import NormalizedImages, ViewTable
 from instaaug.frozen.learning import Learning, learn_from_table
 from instaaug.objectives import ViewObjective
 from tests.support.frozen_tables import CROP, data
@@ -21,7 +21,7 @@ def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
 
 def learned(objective: ViewObjective, **options: float) -> tuple[InstaAug, InstaAug]:
     """An augmenter before and after learning from a table of noise."""
-    pictures = Pictures(data(N))
+    images = NormalizedImages(data(N))
     outputs = np.random.default_rng(0).normal(size=(N, K, 5)).astype(np.float32)
     table = ViewTable(outputs, data(N)[1])
     both = []
@@ -30,7 +30,7 @@ def learned(objective: ViewObjective, **options: float) -> tuple[InstaAug, Insta
         both.append(InstaAug(CROP, entropy=(0.5, 1.0), keep_original=True))
     settings = {"steps": 1, "learning_rate": STANDS_STILL} | options
     learning = Learning(objective, (2, 3), cross_entropy, **settings)  # type: ignore[arg-type]
-    learn_from_table(both[1], table, pictures, learning)
+    learn_from_table(both[1], table, images, learning)
     return both[0], both[1]
 
 

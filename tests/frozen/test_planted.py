@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from instaaug import InstaAug, fit_tta
 from instaaug import transforms as T
 from instaaug.distributions import FiniteTheta
-from instaaug.frozen import Pictures, ViewTable
+from instaaug.frozen import NormalizedImages, ViewTable
 from instaaug.frozen.learning import Learning, learn_from_table
 from instaaug.objectives import ViewObjective
 from tests.support.planted import QUARTERS, ColorAverage, StripeFinder, hidden_objects, stripes
@@ -67,9 +67,9 @@ def learned_order(objective: ViewObjective, logits: Tensor) -> list[int]:
     aug = InstaAug(QUARTERS, conditioning="none", keep_original=True, entropy=(0.5, 1.3))
     outputs = logits.expand(n, k, -1).numpy().astype(np.float32)
     table = ViewTable(outputs, torch.zeros(n, dtype=torch.long))
-    pictures = Pictures((torch.zeros(n, 3, 8, 8), torch.zeros(n)))
+    images = NormalizedImages((torch.zeros(n, 3, 8, 8), torch.zeros(n)))
     learning = Learning(objective, (3,), cross_entropy, steps=60, batch_size=16)
-    learn_from_table(aug, table, pictures, learning)
+    learn_from_table(aug, table, images, learning)
     box = aug.draw(torch.zeros(1, 3, 8, 8), 5, select="top")[1:, 0]
     return ((box[:, 1] > 0) * 2 + (box[:, 0] > 0).long()).tolist()
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from instaaug.errors import ArgumentError, NonFiniteError, ShapeError
-from instaaug.frozen import FrozenViews, Pictures, table
+from instaaug.frozen import FrozenViews, NormalizedImages, table
 from instaaug.frozen.table import ViewTable, check_table, tabulate
 from instaaug.networks import FrozenFeatures
 from tests.support.forked import exit_codes
@@ -43,15 +43,15 @@ def naive(views: FrozenViews, x: Tensor) -> Tensor:
 
 
 def made(views: FrozenViews, folder: Path | None = None, **options: Any) -> ViewTable:
-    return tabulate(views, Pictures(data()), folder=folder, **options)
+    return tabulate(views, NormalizedImages(data()), folder=folder, **options)
 
 
 def same(one: ViewTable, other: ViewTable) -> bool:
-    assert one.seen is not None
-    assert other.seen is not None
+    assert one.features is not None
+    assert other.features is not None
     return (
         np.array_equal(one.outputs, other.outputs)
-        and np.array_equal(one.seen, other.seen)
+        and np.array_equal(one.features, other.features)
         and torch.equal(one.targets, other.targets)
     )
 
@@ -66,13 +66,16 @@ def test_the_table_holds_what_a_naive_loop_finds(
     monkeypatch.setattr(table, "AT_ONCE", at_once)
     model, views = model_and_views()
     x, y = data(10)
-    found = tabulate(views, Pictures((x, y)))
+    found = tabulate(views, NormalizedImages((x, y)))
     assert model.n_seen == K * 10
     everything = torch.arange(10)
     torch.testing.assert_close(found.outputs_of(everything), naive(views, x), atol=1e-5, rtol=1e-4)
     assert views.features is not None
     torch.testing.assert_close(
-        found.seen_of(everything), views.features.look(x)[0], atol=1e-4, rtol=1e-3
+        found.features_of(everything),
+        views.features.features_and_outputs(x)[0],
+        atol=1e-4,
+        rtol=1e-3,
     )
     assert torch.equal(found.targets, y)
 
@@ -101,7 +104,7 @@ def test_features_of_another_model_do_not_speak_for_this_one() -> None:
     outputs, seen = replace(views, features=other).outputs(x)
     torch.testing.assert_close(outputs, naive(views, x), atol=1e-5, rtol=1e-4)
     assert seen is not None
-    assert torch.equal(seen, other.look(x)[0])
+    assert torch.equal(seen, other.features_and_outputs(x)[0])
 
 
 @pytest.mark.parametrize(
@@ -120,7 +123,7 @@ def test_outputs_of_any_form_are_kept(wrap: Any, output: Any, shape: tuple[int, 
     found = made(views)
     assert found.outputs.shape == (N, K, *shape)
     assert found.outputs.dtype == np.float32, "few numbers are kept as they are"
-    assert found.seen is None
+    assert found.features is None
 
 
 @pytest.mark.parametrize(
@@ -161,7 +164,7 @@ def test_numbers_that_half_precision_cannot_hold_are_kept_in_single_precision(
     _, views = model_and_views(Wide(), reads=False)
     x, y = data()
     x = torch.cat([x[:12] * brightness[0], x[12:] * brightness[1]])
-    found = tabulate(views, Pictures((x, y)), folder=tmp_path if folder else None)
+    found = tabulate(views, NormalizedImages((x, y)), folder=tmp_path if folder else None)
     assert found.outputs.dtype == kind
     everything = found.outputs_of(torch.arange(N))
     torch.testing.assert_close(everything, naive(views, x), rtol=precision, atol=0)
@@ -283,11 +286,11 @@ def test_whatever_has_changed_the_table_is_made_anew(
             raise KeyboardInterrupt
 
     with suppress(KeyboardInterrupt):
-        tabulate(views, Pictures((x, y)), folder=tmp_path, on_progress=report)
+        tabulate(views, NormalizedImages((x, y)), folder=tmp_path, on_progress=report)
     _, views = model_and_views()
     x, views = CHANGES[change](x, views)
-    expected = tabulate(views, Pictures((x, y)))
-    found = tabulate(views, Pictures((x, y)), folder=tmp_path)
+    expected = tabulate(views, NormalizedImages((x, y)))
+    found = tabulate(views, NormalizedImages((x, y)), folder=tmp_path)
     assert np.array_equal(found.outputs, expected.outputs)
 
 
@@ -295,7 +298,7 @@ def test_other_targets_are_taken_from_the_data(tmp_path: Path) -> None:
     _, views = model_and_views()
     made(views, tmp_path)
     x, y = data()
-    again = tabulate(views, Pictures((x, y.flip(0))), folder=tmp_path)
+    again = tabulate(views, NormalizedImages((x, y.flip(0))), folder=tmp_path)
     assert torch.equal(again.targets, y.flip(0))
 
 
@@ -304,7 +307,7 @@ def test_other_targets_are_taken_from_the_data(tmp_path: Path) -> None:
     [
         ("outputs", np.zeros((N, K, 9), np.float32)),
         ("outputs", np.zeros((N, K, 5), np.float32)),
-        ("seen", np.zeros((N, 12, 8, 8), np.int64)),
+        ("features", np.zeros((N, 12, 8, 8), np.int64)),
         ("checksums", np.zeros((N, 2), np.float32)),
     ],
 )
@@ -341,23 +344,23 @@ def test_a_subset_has_the_rows_it_was_asked_for() -> None:
     rows = torch.tensor([3, 1, 17])
     part = whole.subset(rows)
     assert torch.equal(part.outputs_of(torch.arange(3)), whole.outputs_of(rows))
-    assert torch.equal(part.seen_of(torch.arange(3)), whole.seen_of(rows))
+    assert torch.equal(part.features_of(torch.arange(3)), whole.features_of(rows))
     assert torch.equal(part.targets, whole.targets[rows])
 
 
 def test_a_table_of_something_else_is_refused() -> None:
     _, views = model_and_views()
-    whole, pictures = made(views), Pictures(data())
-    check_table(whole, views, pictures)
+    whole, images = made(views), NormalizedImages(data())
+    check_table(whole, views, images)
     with pytest.raises(ShapeError, match=r"a column per view, \(20, 3\): got \(2, 3\)"):
-        check_table(whole.subset(torch.arange(2)), views, pictures)
+        check_table(whole.subset(torch.arange(2)), views, images)
     with pytest.raises(ShapeError, match=r"\(20, 2\): got \(20, 3\)"):
-        check_table(whole, replace(views, rows=ROWS[:2]), pictures)
+        check_table(whole, replace(views, rows=ROWS[:2]), images)
     with pytest.raises(ShapeError, match=r"the model.s features, 12 channels.*got none"):
-        check_table(replace(whole, seen=None), views, pictures)
+        check_table(replace(whole, features=None), views, images)
     other = FrozenFeatures(built("flattened"), size=32)
     with pytest.raises(ShapeError, match=r"the model.s features, 10 channels.*got 12"):
-        check_table(whole, replace(views, features=other), pictures)
+        check_table(whole, replace(views, features=other), images)
 
 
 def test_extra_state_of_a_module_counts_for_the_fingerprint() -> None:

@@ -31,7 +31,7 @@ AVERAGED = ["functional ReLU", "in-place ReLU", "module ReLU", "in-place module"
 def test_a_look_returns_what_the_model_returns_and_maps_for_phi(name: str) -> None:
     model = built(name)
     features = FrozenFeatures(model, size=32, width=7)
-    seen, returned = features.look(X)
+    seen, returned = features.features_and_outputs(X)
     expected = model(X)
     if isinstance(expected, Tensor):
         assert torch.equal(returned, expected)
@@ -46,7 +46,7 @@ def test_a_look_returns_what_the_model_returns_and_maps_for_phi(name: str) -> No
 @pytest.mark.parametrize("name", AVERAGED)
 def test_what_the_places_say_averages_to_what_the_model_says(name: str) -> None:
     """True only of the very map that the model pools, with or without its ReLU."""
-    seen, logits = FrozenFeatures(built(name), size=32).look(X)
+    seen, logits = FrozenFeatures(built(name), size=32).features_and_outputs(X)
     local = seen[:, LOCAL_LOGIT_OF_THE_TOP_CLASS].mean(dim=(1, 2))
     torch.testing.assert_close(local, logits.amax(dim=1), atol=1e-5, rtol=1e-4)
 
@@ -56,10 +56,12 @@ def test_a_look_leaves_a_model_in_training_mode_as_it_was(name: str) -> None:
     model = built(name).train()
     features = FrozenFeatures(model, size=32)
     before = Snapshot(model)
-    seen, _ = features.look(X)
+    seen, _ = features.features_and_outputs(X)
     features.train()(X)
     assert Snapshot(model) == before
-    torch.testing.assert_close(seen, FrozenFeatures(built(name), size=32).look(X)[0])
+    torch.testing.assert_close(
+        seen, FrozenFeatures(built(name), size=32).features_and_outputs(X)[0]
+    )
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
@@ -79,7 +81,7 @@ def test_an_interrupted_look_leaves_no_trace(error: type[BaseException]) -> None
     before = Snapshot(model)
     model.broken = True
     with pytest.raises(error, match="in the middle"):
-        features.look(X)
+        features.features_and_outputs(X)
     assert Snapshot(model) == before
 
 
@@ -97,7 +99,7 @@ def test_gradients_flow_through_what_is_returned_and_not_through_what_is_seen() 
     model = built("functional ReLU")
     features = FrozenFeatures(model, size=32)
     x = X.clone().requires_grad_()
-    _, returned = features.look(x)
+    _, returned = features.features_and_outputs(x)
     (got,) = torch.autograd.grad(returned.sum(), x)
     (expected,) = torch.autograd.grad(model(x).sum(), x)
     torch.testing.assert_close(got, expected)
@@ -110,7 +112,7 @@ def test_gradients_flow_through_what_is_returned_and_not_through_what_is_seen() 
 @pytest.mark.parametrize("how", ["torch.compile", "in place"])
 def test_a_compiled_model_is_read_like_any_other(how: str) -> None:
     torch.compiler.reset()
-    expected, logits = FrozenFeatures(built("functional ReLU"), size=32).look(X)
+    expected, logits = FrozenFeatures(built("functional ReLU"), size=32).features_and_outputs(X)
     model = built("functional ReLU")
     if how == "in place":
         model.compile(backend="eager")
@@ -118,7 +120,7 @@ def test_a_compiled_model_is_read_like_any_other(how: str) -> None:
     with torch.no_grad():
         compiled(X)  # from now on a hook would not be heard
     features = FrozenFeatures(compiled, size=32)
-    seen, returned = features.look(X)
+    seen, returned = features.features_and_outputs(X)
     torch.testing.assert_close(seen, expected)
     torch.testing.assert_close(returned, logits)
     assert features.reads(model)
@@ -130,10 +132,10 @@ def test_a_compiled_model_is_read_like_any_other(how: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
 def test_the_model_is_asked_in_its_own_precision(dtype: torch.dtype) -> None:
     model = built("functional ReLU").to(dtype)
-    seen, returned = FrozenFeatures(model, size=32).look(X)
+    seen, returned = FrozenFeatures(model, size=32).features_and_outputs(X)
     assert seen.dtype == torch.float32
     assert torch.equal(returned, model(X.to(dtype)))
-    exact, _ = FrozenFeatures(built("functional ReLU"), size=32).look(X)
+    exact, _ = FrozenFeatures(built("functional ReLU"), size=32).features_and_outputs(X)
     assert float((seen - exact).abs().max()) < (0.5 if dtype == torch.bfloat16 else 1e-4)
 
 
@@ -146,7 +148,7 @@ def test_nested_and_shared_parts_are_found_by_one_of_their_names() -> None:
     inner = built("module ReLU")
     model = nn.Sequential(nn.ModuleDict({"a": inner, "b": inner})["a"], nn.Identity())
     features = FrozenFeatures(model, size=32)
-    assert torch.equal(features.look(X)[1], inner(X))
+    assert torch.equal(features.features_and_outputs(X)[1], inner(X))
 
 
 @pytest.mark.parametrize(("chunk_size", "largest"), [(None, 32), (5, 5), (100, 40)])
@@ -155,14 +157,16 @@ def test_no_more_than_a_chunk_is_looked_at_at_once(chunk_size: int | None, large
     features = FrozenFeatures(model, size=32)
     x = images(40, height=32, width=32)
     model.n_seen = model.largest = 0
-    parts = [seen for seen, _ in features.look_in_chunks(x, chunk_size=chunk_size)]
+    parts = [seen for seen, _ in features.features_in_chunks(x, chunk_size=chunk_size)]
     assert (model.n_seen, model.largest) == (40, largest)
-    torch.testing.assert_close(torch.cat(parts), features.look(x)[0], atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(
+        torch.cat(parts), features.features_and_outputs(x)[0], atol=1e-4, rtol=1e-4
+    )
 
 
 def test_standardized_channels_have_mean_0_and_spread_1() -> None:
     features = FrozenFeatures(built("functional ReLU"), size=32)
-    seen, _ = features.look(images(40, height=32, width=32))
+    seen, _ = features.features_and_outputs(images(40, height=32, width=32))
     features.standardize(seen)
     values = ((seen - features.mean) / features.std).movedim(1, 0).flatten(1)
     torch.testing.assert_close(values.mean(dim=1), torch.zeros(12), atol=0.01, rtol=0)
@@ -173,7 +177,7 @@ def test_standardized_channels_have_mean_0_and_spread_1() -> None:
 
 def test_a_channel_that_never_moved_does_not_explode_when_it_does() -> None:
     features = FrozenFeatures(built("flattened"), size=32)
-    seen = features.look(X)[0]
+    seen = features.features_and_outputs(X)[0]
     seen[:, 0] = 0.0  # as a ReLU that is dead for all training images
     features.standardize(seen)
     seen[:, 0] = 0.5

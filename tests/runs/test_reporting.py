@@ -45,15 +45,15 @@ def column(run: LoadedRun, n_views: int = 4) -> ReportedRun:
 def always(one: ReportedRun, right: list[bool], *, at: int) -> ReportedRun:
     """The same run, had it been right where it is said with ``at`` views, and else nowhere."""
     targets = one.images.targets
-    num_classes = one.seen.plain.shape[1]
+    num_classes = one.observations.plain.shape[1]
     hits = torch.nn.functional.one_hot(targets, num_classes).float()
     misses = torch.nn.functional.one_hot((targets + 1) % num_classes, num_classes).float()
     wanted = torch.where(torch.tensor(right)[:, None], hits, misses)
-    merged = misses.expand(len(one.seen.merged), -1, -1).clone()
+    merged = misses.expand(len(one.observations.merged), -1, -1).clone()
     if at:
         merged[at - 1] = wanted
     plain = misses if at else wanted
-    return replace(one, seen=replace(one.seen, plain=plain, merged=merged))
+    return replace(one, observations=replace(one.observations, plain=plain, merged=merged))
 
 
 def test_runs_are_tested_against_the_best_baseline_with_the_views_of_their_result(
@@ -83,7 +83,7 @@ def test_the_page_is_not_larger_than_it_may_be(
     monkeypatch.setattr("instaaug.runs.reporting.MOST_BYTES", float(most))
     monkeypatch.setattr("instaaug.runs.reporting.LEAST_FOR_PICTURES", 0.0)
     noise = torch.randint(0, 256, (16, 160, 160, 3), dtype=torch.uint8)
-    heavy = replace(one, seen=replace(one.seen, pictures=noise))
+    heavy = replace(one, observations=replace(one.observations, pictures=noise))
     assert len(page_html(page_content([heavy], n_test=16))) <= 1.05 * most
     assert MOST_BYTES < 15e6
 
@@ -98,7 +98,7 @@ def test_a_fixed_weight_knows_no_band(tmp_path: Path) -> None:
 def test_what_is_learned_per_class_is_shown_for_the_class(tmp_path: Path) -> None:
     run = trained(tmp_path / "a", **{"phi.conditioning": "class", "trainer.max_epochs": 2})
     one = column(run)
-    (factor,) = one.seen.factors
+    (factor,) = one.observations.factors
     x = run.prepare(one.images.__getitems__(range(16))[0])
     with torch.no_grad():
         joint = run.augmenter.distribution(x, one.images.targets)  # type: ignore[operator]

@@ -24,7 +24,7 @@ from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.functional.warp import PaddingMode
 from instaaug.objectives import Baseline, Rule
 from instaaug.parameterizations import Conditioning
-from instaaug.runs import frozen, training, tta
+from instaaug.runs import frozen_model, training, tta
 from instaaug.runs.folder import Run
 from instaaug.runs.settings import RunSettings, TrainSettings, TtaSettings, read_run_settings
 from instaaug.settings import SettingInfo, setting_infos
@@ -351,9 +351,9 @@ class CapturedFit:
 def capture_fit(config: TtaSettings) -> CapturedFit:
     """Prepare a fit, and begin it, without asking a model anything."""
     found: dict[str, Any] = {"n_threads": None}
-    source = frozen.find_model("tests.support.spots:spotter")
+    source = frozen_model.find_model("tests.support.spots:spotter")
 
-    def find_model(name: str) -> frozen.ModelSource:
+    def find_model(name: str) -> frozen_model.ModelSource:
         found["asked"] = name
         return source
 
@@ -367,8 +367,8 @@ def capture_fit(config: TtaSettings) -> CapturedFit:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tta, "find_model", find_model)
-        patch.setattr(frozen, "load_data", load_data)
-        patch.setattr(frozen.FrozenModel, "check_outputs", lambda *_: None)
+        patch.setattr(frozen_model, "load_data", load_data)
+        patch.setattr(frozen_model.FrozenModel, "check_outputs", lambda *_: None)
         patch.setattr(tta, "fit_tta", fit_tta)
         patch.setattr(torch, "set_num_threads", lambda n: found.update(n_threads=n))
         ready = tta._prepare(config, None)
@@ -377,7 +377,7 @@ def capture_fit(config: TtaSettings) -> CapturedFit:
     return CapturedFit(
         **found,
         model=ready.model,
-        sizes=frozen.choose_sizes(config, source),
+        sizes=frozen_model.choose_sizes(config, source),
         classes=ready.splits.train.classes,
         splits=ready.splits,
     )

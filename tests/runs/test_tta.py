@@ -23,12 +23,12 @@ def test_temperatures_do_not_believe_what_was_learned_by_heart(
     noisy = LabeledImages(some.images, wrong, COLORS, rows=some.rows)
     fitted = fit_spots(noisy, **{"phi.features": "pyramid", "views": [2], "phi.steps": 60})
     config, model, aug = fitted.config, fitted.model, fitted.aug
-    flattered = merge_outputs(aug, model, model.pictures(noisy), (2,), select="top")
+    flattered = merge_outputs(aug, model, model.normalize(noisy), (2,), select="top")
     honest = fit_temperatures(
         config, model, noisy, aug, size=16, counts=(1, 2), folder=tmp_path / "table"
     )
     assert honest[2] > 1.2 * fit_temperature(flattered[2], noisy.targets)
-    alone = merge_outputs(aug, model, model.pictures(noisy), (1,), select="top")
+    alone = merge_outputs(aug, model, model.normalize(noisy), (1,), select="top")
     assert honest[1] == pytest.approx(fit_temperature(alone[1], noisy.targets), rel=1e-2)
 
 

@@ -12,9 +12,9 @@ from instaaug.runs.view_scores import merge_outputs
 
 def test_draws_depend_on_the_seed(fitted: FittedViews, spots: LabeledImages) -> None:
     (random,) = (b for b in find_baselines("random", fitted) if b.name == "random crops")
-    pictures = fitted.model.pictures(spots)
+    inputs = fitted.model.normalize(spots)
     one, same, other = (
-        merge_outputs(random.augmenter, fitted.model, pictures, (2,), seed=seed)[2]
+        merge_outputs(random.augmenter, fitted.model, inputs, (2,), seed=seed)[2]
         for seed in (0, 0, 1)
     )
     assert torch.equal(one, same)
@@ -29,9 +29,9 @@ def test_every_baseline_predicts_at_its_budget(
     counts = baseline.counts((1, 2, 10))
     assert counts
     assert BASELINES[name].__doc__
-    pictures = fitted.model.pictures(spots.subset(range(0, 60, 10)))
+    inputs = fitted.model.normalize(spots.subset(range(0, 60, 10)))
     merged = merge_outputs(
-        baseline.augmenter, fitted.model, pictures, counts, select=baseline.select
+        baseline.augmenter, fitted.model, inputs, counts, select=baseline.select
     )
     assert {n: tuple(logits.shape) for n, logits in merged.items()} == dict.fromkeys(
         counts, (6, 3)
@@ -41,9 +41,9 @@ def test_every_baseline_predicts_at_its_budget(
 def test_the_image_alone_is_the_first_learned_view(
     fitted: FittedViews, spots: LabeledImages
 ) -> None:
-    pictures = fitted.model.pictures(spots)
-    alone = merge_outputs(BASELINES["image"](fitted).augmenter, fitted.model, pictures, (1,))
-    ours = merge_outputs(fitted.aug, fitted.model, pictures, (1,), select="top")
+    inputs = fitted.model.normalize(spots)
+    alone = merge_outputs(BASELINES["image"](fitted).augmenter, fitted.model, inputs, (1,))
+    ours = merge_outputs(fitted.aug, fitted.model, inputs, (1,), select="top")
     assert torch.allclose(alone[1], ours[1], atol=1e-4)
 
 
@@ -52,7 +52,7 @@ def test_the_uniform_grid_after_the_image_is_uniform_and_without_repetition(
 ) -> None:
     aug = BASELINES["image_and_grid"](fitted).augmenter
     assert isinstance(aug, InstaAug)
-    x = fitted.model.pictures(spots).first(8)
+    x = fitted.model.normalize(spots).first(8)
     probs = aug.distribution(x).finite()["crop"].logits.softmax(dim=-1)
     assert torch.allclose(probs, torch.full_like(probs, 1 / 5))
     theta = aug.views(x, 5, select="sample").theta

@@ -18,11 +18,11 @@ COUNTS = (1, 2, 4, 7)
 def test_one_pass_gives_what_test_time_augmentation_gives(
     fitted: FittedViews, spots: LabeledImages, count: int
 ) -> None:
-    pictures = fitted.model.pictures(spots)
-    merged = merge_outputs(fitted.aug, fitted.model, pictures, COUNTS, select="top")
+    inputs = fitted.model.normalize(spots)
+    merged = merge_outputs(fitted.aug, fitted.model, inputs, COUNTS, select="top")
     predictor = fitted.aug.wrap(fitted.model.module, count).eval()
     with torch.no_grad():
-        wanted = predictor(pictures.first(len(spots)))
+        wanted = predictor(inputs.first(len(spots)))
     assert torch.allclose(merged[count], wanted, atol=1e-4)
 
 
@@ -31,22 +31,22 @@ def test_ranges_are_spread_anew_for_every_number_of_views(
     spots: LabeledImages, transforms: list[str]
 ) -> None:
     fitted = fit_spots(spots.subset(range(0, 60, 4)), **{"transforms": transforms, "phi.steps": 2})
-    pictures = fitted.model.pictures(spots)
-    merged = merge_outputs(fitted.aug, fitted.model, pictures, (2, 4), select="top")
+    inputs = fitted.model.normalize(spots)
+    merged = merge_outputs(fitted.aug, fitted.model, inputs, (2, 4), select="top")
     with torch.no_grad():
-        wanted = fitted.aug.wrap(fitted.model.module, 2).eval()(pictures.first(len(spots)))
+        wanted = fitted.aug.wrap(fitted.model.module, 2).eval()(inputs.first(len(spots)))
     assert torch.allclose(merged[2], wanted, atol=1e-4)
 
 
 @pytest.mark.parametrize("features", ["model", "pyramid", "none"])
 def test_the_table_gives_what_the_model_would_say(spots: LabeledImages, features: str) -> None:
     fitted = fit_spots(spots, **{"phi.features": features})
-    aug, model, pictures = fitted.aug, fitted.model, fitted.model.pictures(spots)
+    aug, model, inputs = fitted.aug, fitted.model, fitted.model.normalize(spots)
     network = aug.phi.network
     reader = network if isinstance(network, FrozenFeatures) else None
-    table = tabulate(FrozenViews(model.module, aug.transform, all_views(aug), reader), pictures)
-    asked = merge_outputs(aug, model, pictures, COUNTS, select="top")
-    looked_up = merge_tabulated_outputs(aug, table, pictures, COUNTS)
+    table = tabulate(FrozenViews(model.module, aug.transform, all_views(aug), reader), inputs)
+    asked = merge_outputs(aug, model, inputs, COUNTS, select="top")
+    looked_up = merge_tabulated_outputs(aug, table, inputs, COUNTS)
     for count in COUNTS:
         assert torch.allclose(asked[count], looked_up[count], atol=1e-2), count
 

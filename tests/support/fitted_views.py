@@ -5,7 +5,7 @@ from typing import Any
 
 from instaaug.data import LabeledImages
 from instaaug.runs.folder import DataFacts
-from instaaug.runs.frozen import build_model, find_model, load_images
+from instaaug.runs.frozen_model import build_model, find_model, load_images
 from instaaug.runs.settings import TtaSettings
 from instaaug.runs.tta import FittedViews, fit_views
 from tests.support.spots import COLORS, spot_folder

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from instaaug.augmentation.settings import as_composition
-from instaaug.frozen import FrozenViews, Pictures, table
+from instaaug.frozen import FrozenViews, NormalizedImages, table
 from instaaug.networks import FrozenFeatures
 from instaaug.transforms import Crop
 from tests.support.frozen_models import Counting
@@ -50,4 +50,4 @@ def tabulate_and_die(folder: Path, at: int) -> None:
     )
     table.AT_ONCE = AT_ONCE
     _, views = model_and_views()
-    table.tabulate(views, Pictures(data()), folder=folder, on_progress=report)
+    table.tabulate(views, NormalizedImages(data()), folder=folder, on_progress=report)

@@ -70,7 +70,7 @@ class Merging:
             )
 
     def scores(self, returned: object, n_inputs: int) -> Inexact[Tensor, " inputs *rest"]:
-        """What adds up over views, in float32 at least, from what the model returned."""
+        """The model's output as it is added up over views, in float32 at least."""
         output = output_rows(returned, n_inputs, self.output)
         if self.merge == "probability" and (output.ndim < 2 or output.shape[1] < 2):
             raise ShapeError(
@@ -148,11 +148,11 @@ class Budget:
         if self.certainty is not None and not 0 < self.certainty <= 1:
             raise ArgumentError(
                 "`certainty` must be a probability in (0, 1]: got "
-                f"{self.certainty}. 0.95 is a good start; None looks at every view."
+                f"{self.certainty}. 0.95 is a good start; None uses every view."
             )
         if self.mean_views is not None and not 1 <= self.mean_views < inf:
             raise ArgumentError(
-                "`mean_views` must be at least 1, for every input is looked at once: got "
+                "`mean_views` must be at least 1, for every input has at least one view: got "
                 f"{self.mean_views}. None sets no limit."
             )
 
@@ -315,7 +315,7 @@ class TestTimeAugmentation(nn.Module):
         self, x: Images, generator: Generator | None = None
     ) -> tuple[Tensor, Int[Tensor, " batch"]]:
         """Merged outputs, and the number of views that each input took."""
-        self._warn_of_training()
+        self._warn_in_training_mode()
         views = self._views(x, generator)
         n = len(views.theta)
         weight = self.merging.weights(views)
@@ -342,7 +342,7 @@ class TestTimeAugmentation(nn.Module):
         height, width = self.augmenter.canonical(x[:1]).shape[-2:]
         return min(ROWS_ON_CPU, max(1, PIXELS_ON_CPU // (height * width)))
 
-    def _warn_of_training(self) -> None:
+    def _warn_in_training_mode(self) -> None:
         layers = (m for m in self.model.modules() if isinstance(m, MODE_DEPENDENT))
         if not torch.compiler.is_compiling() and any(m.training for m in layers):
             warnings.warn(
@@ -361,7 +361,7 @@ class TestTimeAugmentation(nn.Module):
         first: Tensor | None,
         chunk: int,
     ) -> Tensor:
-        """The total over all views; ``first`` stands for the first of them, if it is known."""
+        """The total over all views; ``first`` is that of the first view, if it is known."""
         if first is not None:
             known = self.merging.total(first[None], weight[:1])
             if len(theta) == 1:
@@ -369,9 +369,11 @@ class TestTimeAugmentation(nn.Module):
             rest = self._total(x, theta[1:], weight[1:], first=None, chunk=chunk)
             return self.merging.combine(known, rest)
         starts = (slice(start, start + chunk) for start in range(0, len(x), chunk))
-        return torch.cat([self._total_of(x[s], theta[:, s], weight[:, s], chunk) for s in starts])
+        return torch.cat(
+            [self._total_of_chunk(x[s], theta[:, s], weight[:, s], chunk) for s in starts]
+        )
 
-    def _total_of(
+    def _total_of_chunk(
         self,
         x: Images,
         theta: Float[Tensor, "n batch d"],

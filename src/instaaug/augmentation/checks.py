@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from instaaug.augmentation.augmenter import AugmentedBatch
-from instaaug.augmentation.settings import Estimator, Settings
+from instaaug.augmentation.settings import Estimator, InstaAugSettings
 from instaaug.errors import ArgumentError, InstaAugWarning, PathwiseGradientError, ShapeError
 from instaaug.shapes import Images, check_finite, check_images
 
@@ -17,8 +17,8 @@ __all__ = [
     "check_estimator",
     "check_inputs",
     "check_losses",
-    "warn_of_evaluation",
-    "warn_of_range",
+    "warn_if_normalized",
+    "warn_in_evaluation_mode",
 ]
 
 RANGE_TOLERANCE = 1e-3  # rounding is no reason to warn
@@ -30,8 +30,8 @@ def check_inputs(x: Images, *, channels: int) -> None:
     check_finite(x, name="x", advice="Look for divisions by zero in the input pipeline.")
 
 
-def warn_of_range(x: Images, settings: Settings) -> None:
-    """Warn if colors are to change and ``x`` looks normalized, where looking costs no waiting."""
+def warn_if_normalized(x: Images, settings: InstaAugSettings) -> None:
+    """Warn if color transforms get values outside of [0, 1]; on a CPU only, where it is cheap."""
     transform = settings.transform
     if transform.mean is not None or not any(t.needs_unit_range for t in transform.transforms):
         return
@@ -62,8 +62,8 @@ def check_call(n_inputs: int, *, n_samples: int, targets: Tensor | None, exact: 
         )
 
 
-def check_classes(targets: Tensor | None, settings: Settings) -> Tensor | None:
-    """The labels that φ reads, if it does; raise unless they number its classes."""
+def check_classes(targets: Tensor | None, settings: InstaAugSettings) -> Tensor | None:
+    """The labels if φ reads them, else None; raise unless they are numbers of its classes."""
     if targets is None or settings.num_classes is None or settings.conditioning != "class":
         return None
     if targets.ndim != 1 or targets.is_floating_point() or targets.is_complex():
@@ -113,7 +113,7 @@ def check_estimator(
         )
 
 
-def warn_of_evaluation(*, training: bool) -> None:
+def warn_in_evaluation_mode(*, training: bool) -> None:
     """Warn if an objective is to be minimized in evaluation mode, where λ does not move."""
     if not training and torch.is_grad_enabled() and not torch.compiler.is_compiling():
         warnings.warn(
@@ -124,7 +124,7 @@ def warn_of_evaluation(*, training: bool) -> None:
         )
 
 
-def check_baseline(settings: Settings, *, any_finite: bool) -> None:
+def check_baseline(settings: InstaAugSettings, *, any_finite: bool) -> None:
     """Raise if a baseline that predicts from the input has none, or no samples to predict."""
     has_input = settings.conditioning == "input" and settings.estimator != "exact"
     if settings.baseline in ("value", "critic") and any_finite and not has_input:

@@ -11,7 +11,12 @@ from typing_extensions import override
 
 from instaaug.augmentation import checks, weights_file
 from instaaug.augmentation.augmenter import AugmentedBatch, Augmenter
-from instaaug.augmentation.settings import Estimator, Settings, as_composition, auto_baseline
+from instaaug.augmentation.settings import (
+    Estimator,
+    InstaAugSettings,
+    as_composition,
+    auto_baseline,
+)
 from instaaug.augmentation.views import Select, Views, choose_views
 from instaaug.distributions import Joint, Samples
 from instaaug.errors import ArgumentError
@@ -141,7 +146,7 @@ class InstaAug(Augmenter):
         if baseline == "auto":
             baseline = auto_baseline(transform, conditioning, estimator)
         self._build(
-            Settings(
+            InstaAugSettings(
                 transform=transform,
                 entropy=entropy,
                 diversity=diversity,
@@ -167,13 +172,13 @@ class InstaAug(Augmenter):
     def build(
         cls, context: Mapping[str, Any], options: Mapping[str, Any] | None = None
     ) -> "Augmenter":
-        """As of any method; the number of classes counts only with ``conditioning="class"``."""
+        """Construct the augmenter; ``num_classes`` is used only with ``conditioning="class"``."""
         given = {**context, **(options or {})}
         if given.get("conditioning") != "class":
             context = {k: v for k, v in context.items() if k != "num_classes"}
         return super().build(context, options)
 
-    def _build(self, settings: Settings, network: FeatureNetwork | None) -> None:
+    def _build(self, settings: InstaAugSettings, network: FeatureNetwork | None) -> None:
         self.settings = settings
         self.transform, self.select = settings.transform, settings.select
         spaces = self.transform.spaces
@@ -233,7 +238,7 @@ class InstaAug(Augmenter):
     ) -> AugmentedBatch:
         exact = self.settings.estimator == "exact" and self.training
         checks.check_inputs(x, channels=self.settings.in_channels)
-        checks.warn_of_range(x, self.settings)
+        checks.warn_if_normalized(x, self.settings)
         checks.check_call(len(x), n_samples=n_samples, targets=targets, exact=exact)
         classes = checks.check_classes(targets, self.settings)
         maps = self.phi.features(self.canonical(x))
@@ -270,7 +275,7 @@ class InstaAug(Augmenter):
     def objective(self, losses: Tensor, batch: AugmentedBatch) -> Tensor:
         """Mean loss plus score-function term minus λ times the entropy; moves λ in training."""
         losses = checks.check_losses(losses, batch)
-        checks.warn_of_evaluation(training=self.training)
+        checks.warn_in_evaluation_mode(training=self.training)
         if batch.exhaustive:
             risk = exact_risk(losses, batch.score_factors[0].log_probs)
         else:
@@ -295,7 +300,7 @@ class InstaAug(Augmenter):
         output: Output | None = None, chunk_size: int | None = None, select: Select = "sample",
         replace: bool = False, generator: Generator | None = None,
     ) -> Views:  # fmt: skip
-        """Views with the probability of what the finite factors chose as their weight."""
+        """Views, weighted by the probability of what their finite factors chose."""
         checks.check_inputs(x, channels=self.settings.in_channels)
         joint, first = _distribution_and_outputs(
             self.phi, self.canonical(x), model=model, output=output, chunk_size=chunk_size
@@ -309,7 +314,7 @@ class InstaAug(Augmenter):
 
     @override
     def canonical(self, x: Images) -> Rendered:
-        """What φ reads as well: each input in the size that the model takes."""
+        """The inputs in the size that the model takes; φ reads them in this size, too."""
         return self.transform.resize(x, padding_mode=self.settings.padding_mode)
 
     @override
@@ -347,7 +352,7 @@ class InstaAug(Augmenter):
         """
         path = Path(path)
         config, tensors = weights_file.read(path)
-        settings = weights_file.settings_of(path, config, tensors)
+        settings = weights_file.parse_settings(path, config, tensors)
         if settings.network == "own" and settings.conditioning == "input" and network is None:
             raise ArgumentError(
                 "`network` must be given: this augmenter was built with the user's own network. "
@@ -355,8 +360,9 @@ class InstaAug(Augmenter):
             )
         aug = cls.__new__(cls)
         nn.Module.__init__(aug)
-        weights_file.parse(path, settings, lambda s: aug._build(s, network))  # noqa: SLF001
-        weights_file.fill(path, aug, tensors)
+        with weights_file.wrap_errors(path):
+            aug._build(settings, network)  # noqa: SLF001
+        weights_file.load_tensors(path, aug, tensors)
         return aug
 
     @override
@@ -392,7 +398,7 @@ class InstaAug(Augmenter):
 class _BaselineHeads(nn.Module):
     """Predicts, from φ's features, the loss of an input or of each of its choices.
 
-    Features come in detached, so that learning to predict does not change what φ says.
+    The features are detached, so that learning to predict the loss does not change φ.
 
     Arguments:
         phi: Whose features the heads read.
@@ -456,13 +462,13 @@ def _distribution_and_outputs(
     if not isinstance(network, FrozenFeatures):
         return phi(x), None
     is_own = network.reads(model)
-    seen: list[Tensor] = []
+    features: list[Tensor] = []
     outputs: list[object] = []
     with torch.set_grad_enabled(is_own and torch.is_grad_enabled()):
-        for part, returned in network.look_in_chunks(x, chunk_size=chunk_size):
-            seen.append(part)
+        for part, returned in network.features_in_chunks(x, chunk_size=chunk_size):
+            features.append(part)
             outputs += [pick_output(returned, output)] if is_own else []
-    joint = phi.decode(network.maps(torch.cat(seen)), None, len(x))
+    joint = phi.decode(network.maps(torch.cat(features)), None, len(x))
     rows = [part for part in outputs if isinstance(part, Tensor) and part.ndim]
     if len(rows) < len(outputs):
         return joint, outputs[0]  # no rows per input; merging them raises

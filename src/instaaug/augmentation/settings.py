@@ -1,4 +1,4 @@
-"""Every choice that makes an augmenter, checked once, and ready for JSON."""
+"""The settings of an InstaAug: checked once, saved as JSON."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from instaaug.transforms import (
     from_config,
 )
 
-__all__ = ["Estimator", "Settings", "as_composition", "auto_baseline"]
+__all__ = ["Estimator", "InstaAugSettings", "as_composition", "auto_baseline"]
 
 Estimator = Literal["auto", "pathwise", "score", "exact"]
 Bands = Band | Mapping[str, Band] | None
@@ -34,7 +34,7 @@ CHOICES: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class InstaAugSettings:
     """The choices behind an :class:`~instaaug.InstaAug`, which documents them."""
 
     transform: Composition
@@ -104,14 +104,14 @@ class Settings:
             )
 
     def to_config(self) -> dict[str, Any]:
-        """All choices as JSON knows them."""
+        """All settings as values that JSON can hold."""
         config = {f.name: getattr(self, f.name) for f in fields(self)}
         config["transform"] = self.transform.to_config()
         config["grid"] = None if self.grid is None else self.grid.to_config()
         return config
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> "Settings":
+    def from_config(cls, config: Mapping[str, Any]) -> "InstaAugSettings":
         """Read back what :meth:`to_config` wrote."""
         parts = config["transform"]
         transform = as_composition(
@@ -129,9 +129,9 @@ class Settings:
 def auto_baseline(
     transform: Composition, conditioning: Conditioning, estimator: Estimator
 ) -> Baseline:
-    """A prediction from the input where φ reads it and finite factors are sampled; else a mean."""
-    samples = any(not isinstance(space, Interval) for space in transform.spaces.values())
-    return "value" if samples and conditioning == "input" and estimator != "exact" else "batch"
+    """``"value"`` where φ reads the input and finite factors are sampled, else ``"batch"``."""
+    any_finite = any(not isinstance(space, Interval) for space in transform.spaces.values())
+    return "value" if any_finite and conditioning == "input" and estimator != "exact" else "batch"
 
 
 def as_composition(
@@ -165,7 +165,7 @@ def as_composition(
 
 
 def _height_and_width(size: Any) -> Any:
-    """A pair from a side or a pair; whether it holds sizes, the composition finds out."""
+    """A pair from a side or a pair; the composition checks its values."""
     if size is None:
         return None
     return tuple(size) if isinstance(size, Sequence) else (size, size)

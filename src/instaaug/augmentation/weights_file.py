@@ -1,27 +1,28 @@
 """Weights on disk: safetensors with the settings as JSON beside them; reading executes nothing."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from instaaug.augmentation.settings import Settings
+from instaaug.augmentation.settings import InstaAugSettings
 from instaaug.errors import InstaAugError, WeightsFileError
 from instaaug.files import write_atomically
 from instaaug.networks import make_network
 from instaaug.parameterizations import CropGrid
 from instaaug.spaces import Choices, Interval, Space
 
-__all__ = ["FORMAT", "fill", "parse", "read", "settings_of", "write"]
+__all__ = ["FORMAT", "load_tensors", "parse_settings", "read", "wrap_errors", "write"]
 
 FORMAT = "instaaug/1"
 PICKLE_OPENINGS = (b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
-STUMBLES = (
+EXPECTED_ERRORS = (  # of settings that make no sense
     InstaAugError,
     ValueError,
     TypeError,
@@ -30,7 +31,6 @@ STUMBLES = (
     ArithmeticError,
     RuntimeError,
 )
-T = TypeVar("T")
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> None:
@@ -69,36 +69,41 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             f"{str(path)!r} was not written by InstaAug.save: its format is "
             f"{metadata.get('format')!r}, this version reads {FORMAT!r}."
         )
-    return parse(path, metadata.get("settings", ""), json.loads), tensors
+    with wrap_errors(path):
+        config = json.loads(metadata.get("settings", ""))
+    return config, tensors
 
 
-def parse(path: Path, text: Any, parser: Callable[[Any], T]) -> T:
-    """Apply ``parser``; whatever it stumbles over becomes one kind of error."""
+@contextmanager
+def wrap_errors(path: Path) -> Iterator[None]:
+    """Raise a WeightsFileError that names the file for any error that its settings cause."""
     try:
-        return parser(text)
-    except STUMBLES as error:
+        yield
+    except EXPECTED_ERRORS as error:
         raise WeightsFileError(
             f"{str(path)!r} holds settings that make no augmenter: {error}"
         ) from error
 
 
-def settings_of(path: Path, config: Any, tensors: Mapping[str, Tensor]) -> Settings:
+def parse_settings(path: Path, config: Any, tensors: Mapping[str, Tensor]) -> InstaAugSettings:
     """The settings that ``config`` describes, unless they ask for more numbers than there are.
 
     Sizes are compared before anything is made, so that a few bytes cannot fill the memory.
     """
-    settings = parse(path, config, Settings.from_config)
-    asked, held = parse(path, settings, _n_numbers), sum(t.numel() for t in tensors.values())
-    if asked > held:
+    with wrap_errors(path):
+        settings = InstaAugSettings.from_config(config)
+        n_needed = _least_numbers(settings)
+    n_held = sum(t.numel() for t in tensors.values())
+    if n_needed > n_held:
         raise WeightsFileError(
             f"{str(path)!r} does not fit its own settings: they ask for more numbers than the "
-            f"{held:,} that it holds. Save it again."
+            f"{n_held:,} that it holds. Save it again."
         )
     return settings
 
 
-def _n_numbers(settings: Settings) -> int:
-    """A lower bound of the numbers in an augmenter's state: the heads' biases, the network."""
+def _least_numbers(settings: InstaAugSettings) -> int:
+    """A lower bound on the numbers in an augmenter's state: the heads' biases and the network."""
     spaces = settings.transform.spaces.values()
     n_raw = sum(_n_raw(space, settings.grid) for space in spaces)
     if settings.conditioning == "class":
@@ -120,8 +125,8 @@ def _n_raw(space: Space, grid: CropGrid | None) -> int:
     return sum(n * n for _, n in space.levels) if grid is None else len(grid)
 
 
-def fill(path: Path, module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Copy tensors into a module whose names and shapes must agree."""
+def load_tensors(path: Path, module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Load the tensors of a file into a module; raise unless names and shapes agree."""
     own = module.state_dict()
     missing, surplus = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
     shapes = [

@@ -41,7 +41,7 @@ from instaaug.compare.state import (
 from instaaug.errors import ArgumentError, InstaAugError
 from instaaug.files import lock_folder
 from instaaug.report.comparison import MethodComparison
-from instaaug.runs.folder import Run
+from instaaug.runs.folder import Run, check_outside
 from instaaug.runs.settings import TrainSettings
 from instaaug.tasks import Interrupted
 
@@ -199,10 +199,7 @@ def run_comparison(
     out, base = Path(out), base.with_full_paths()
     say, show = on_message or _ignore, on_change or _ignore
     _check_one_process(base)
-    if out.resolve().is_relative_to(base.data.source):
-        raise ArgumentError(
-            f"`out` must lie outside of the images: got {str(out)!r} within {base.data.source!r}."
-        )
+    check_outside(out, base.data.source)
     in_use = f"`out` must not be in use: another comparison is at work in {str(out)!r}."
     with lock_folder(out, error=in_use), _remove_if_empty_on_error(out):
         before = read_state(out)

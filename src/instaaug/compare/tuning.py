@@ -21,13 +21,14 @@ from instaaug.compare.tuning_trials import (
     run_trial,
     rung_epochs,
 )
+from instaaug.data.cache import OnProgress
 from instaaug.errors import ArgumentError, DataError, InstaAugError, NonFiniteError
 from instaaug.files import lock_folder
 from instaaug.methods.fast_auto_augment import import_optuna, quiet_optuna
 from instaaug.runs.build import build_task
 from instaaug.runs.folder import DataFacts
 from instaaug.runs.settings import Task, TrainSettings
-from instaaug.runs.training import OnProgress, load_splits
+from instaaug.runs.training import load_splits
 from instaaug.spaces import Boxes, Space
 from instaaug.stats import paired_p_value
 from instaaug.tasks import Interrupted

@@ -30,6 +30,7 @@ __all__ = [
 
 OnBadImage = Literal["error", "skip"]
 OnProgress = Callable[[int, int], None]
+"""Called with the number of images or files done, and of all."""
 
 FORMAT_VERSION = 2  # raise it when `decode_image` gives other pixels for the same file
 CHUNK = 256  # images that wait in memory to be written

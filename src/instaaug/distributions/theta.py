@@ -72,6 +72,7 @@ class FiniteTheta(ThetaDistribution, ABC):
 
     table: Float[Tensor, "k d"]
     logits: Float[Tensor, "*batch k"]
+    """Normalized: the log-probability of each row of the table."""
     has_rsample = False
 
     @property

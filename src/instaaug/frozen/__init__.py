@@ -3,14 +3,14 @@
 from instaaug.frozen.calibration import fit_temperature
 from instaaug.frozen.export import export_phi
 from instaaug.frozen.fit import DEFAULT_CROPS, fit_tta
-from instaaug.frozen.pictures import Pictures
+from instaaug.frozen.images import NormalizedImages
 from instaaug.frozen.policy import StaticPolicy, average_policy
 from instaaug.frozen.table import FrozenViews, ViewTable, tabulate
 
 __all__ = [
     "DEFAULT_CROPS",
     "FrozenViews",
-    "Pictures",
+    "NormalizedImages",
     "StaticPolicy",
     "ViewTable",
     "average_policy",

@@ -136,7 +136,7 @@ class _PhiParameters(nn.Module):
             images = warp(images, eye.expand(batch, 3, 3), size=self.size)
         network = self.phi.network
         if isinstance(network, FrozenFeatures):  # at once: chunks would fix the number, too
-            maps = network.maps(network.look(images)[0])
+            maps = network.maps(network.features_and_outputs(images)[0])
         else:
             maps = self.phi.features(images)
         parameters: Parameters = {}

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from instaaug.augmentation import InstaAug
+from instaaug.data.cache import OnProgress
 from instaaug.errors import ArgumentError, DataError, ShapeError, UnknownNameError
+from instaaug.frozen.images import NormalizedImages, TrainingData
 from instaaug.frozen.learning import Learning, learn_from_draws, learn_from_table
-from instaaug.frozen.pictures import Pictures, TrainingData
 from instaaug.frozen.table import (
     FrozenViews,
-    OnProgress,
     ViewTable,
     all_views,
     can_tabulate,
@@ -115,12 +115,12 @@ def fit_tta(
         >>> aug.wrap(model, n_samples=3)(images).shape
         torch.Size([8, 10])
     """
-    pictures = Pictures(data, mean=mean, std=std)
-    channels, *own_size = pictures.image_shape
+    images = NormalizedImages(data, mean=mean, std=std)
+    channels, *own_size = images.image_shape
     height, width = own_size if size is None else (size, size) if isinstance(size, int) else size
     with freeze(model), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = _network(features, model, (channels, height, width), output)
+        network = _make_network(features, model, (channels, height, width), output)
         aug = InstaAug(
             transform,
             entropy=entropy,
@@ -148,20 +148,20 @@ def fit_tta(
             on_step=on_step,
         )
         if not tabulated:
-            _check_absent(table)
-            learn_from_draws(aug, model, pictures, learning, output)
+            _check_no_table(table)
+            learn_from_draws(aug, model, images, learning, output)
             return aug.eval()
         reader = network if isinstance(network, FrozenFeatures) else None
         views = FrozenViews(model, aug.transform, _list_views(aug), reader, output, padding_mode)
         if table is None:
             kept_in = None if folder is None else Path(folder)
             table = tabulate(
-                views, pictures, folder=kept_in, loss=learning.loss, on_progress=on_progress
+                views, images, folder=kept_in, loss=learning.loss, on_progress=on_progress
             )
-        check_table(table, views, pictures, loss=learning.loss)
+        check_table(table, views, images, loss=learning.loss)
         if loss is None and learning.objective != "single":
             table = condense(table)
-        learn_from_table(aug, table, pictures, learning)
+        learn_from_table(aug, table, images, learning)
     return aug.eval()
 
 
@@ -178,14 +178,14 @@ def freeze(model: nn.Module) -> Iterator[None]:
                 parameter.requires_grad_(flag)
 
 
-def _network(
+def _make_network(
     features: Features | FeatureNetwork,
     model: nn.Module,
     image_shape: tuple[int, int, int],
     output: Output | None,
 ) -> FeatureNetwork | str:
     if isinstance(features, nn.Module):
-        _check_apart(features, model)
+        _check_no_sharing(features, model)
         return features
     if features not in get_args(Features):
         raise UnknownNameError("kind of features", str(features), get_args(Features))
@@ -197,7 +197,7 @@ def _network(
     )
 
 
-def _check_apart(features: nn.Module, model: nn.Module) -> None:
+def _check_no_sharing(features: nn.Module, model: nn.Module) -> None:
     """Raise if φ's network is a part of the model, which learning would change."""
     own = {id(t) for t in (*model.parameters(), *model.buffers())}
     if any(id(t) in own for t in (*features.parameters(), *features.buffers())):
@@ -230,7 +230,7 @@ def _view_counts(n_samples: int | Sequence[int]) -> tuple[int, ...]:
     return given
 
 
-def _check_absent(table: ViewTable | None) -> None:
+def _check_no_table(table: ViewTable | None) -> None:
     if table is not None:
         raise ArgumentError(
             "`table` is of no use to a transform with a range, or boxes that move: got one. Leave "

@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 from instaaug.augmentation import InstaAug
 from instaaug.distributions import Joint
 from instaaug.errors import ArgumentError
-from instaaug.frozen.pictures import Pictures
+from instaaug.frozen.images import NormalizedImages
 from instaaug.frozen.table import ViewTable, other_choices
 from instaaug.networks import FrozenFeatures
 from instaaug.networks.model_interface import Output, as_input_of, device_of, output_rows
@@ -24,7 +24,7 @@ SHARPEST = 0.1  # of the selection; it starts ten times softer
 BIAS_RATE = 16.0  # a place's own bias may move that much faster than what depends on the input
 DECAY = 0.01
 MOST_FOR_STATISTICS = 1000
-MOST_TO_LOOK_AT = 128  # where nothing was seen before
+MOST_WITHOUT_TABLE = 128  # for statistics, where the model must be run for them
 ROWS_AT_ONCE = 64
 
 
@@ -79,7 +79,7 @@ class Learning:
 
 
 def learn_from_table(
-    aug: InstaAug, table: ViewTable, pictures: Pictures, learning: Learning
+    aug: InstaAug, table: ViewTable, images: NormalizedImages, learning: Learning
 ) -> None:
     """Learn from the model's outputs for every view; the model is not run again.
 
@@ -90,7 +90,7 @@ def learn_from_table(
     generator = torch.Generator().manual_seed(learning.seed)
     order = _shuffle_forever(len(table), learning.batch_size, generator)
     device = device_of(aug)
-    reader = _Reader(aug, table, pictures, generator)
+    distributions = _Distributions(aug, table, images, generator)
     single = None
     if learning.objective == "single":
         single = _losses_of_views(table, learning.loss)
@@ -99,7 +99,7 @@ def learn_from_table(
 
     def objective(step: int) -> Tensor:
         index = next(order)
-        joint = reader.distribution(index)
+        joint = distributions.at(index)
         targets = table.targets[index].to(device)
         others = other_choices(aug, joint)
         if single is not None:
@@ -123,26 +123,26 @@ def learn_from_table(
 def learn_from_draws(
     aug: InstaAug,
     model: nn.Module,
-    pictures: Pictures,
+    images: NormalizedImages,
     learning: Learning,
     output: Output | None,
 ) -> None:
     """Learn from single draws: pathwise through the frozen model, score function for choices."""
     device = device_of(aug)
     generator = torch.Generator().manual_seed(learning.seed)
-    order = _shuffle_forever(len(pictures), learning.batch_size, generator)
+    order = _shuffle_forever(len(images), learning.batch_size, generator)
     draws = torch.Generator(device).manual_seed(learning.seed)
     network = aug.phi.network
     if isinstance(network, FrozenFeatures):
-        some = _random_subset(len(pictures), MOST_TO_LOOK_AT, generator)
+        some = _random_subset(len(images), MOST_WITHOUT_TABLE, generator)
         x = aug.transform.resize(
-            pictures.at(some)[0].to(device), padding_mode=aug.settings.padding_mode
+            images.at(some)[0].to(device), padding_mode=aug.settings.padding_mode
         )
         with torch.no_grad():
-            network.standardize(torch.cat([seen for seen, _ in network.look_in_chunks(x)]))
+            network.standardize(torch.cat([part for part, _ in network.features_in_chunks(x)]))
 
     def objective(_: int) -> Tensor:
-        x, targets = pictures.at(next(order))
+        x, targets = images.at(next(order))
         batch = aug(x.to(device), targets=targets.to(device), generator=draws)
         outputs = output_rows(model(as_input_of(model, batch.inputs)), len(batch.inputs), output)
         return aug.objective(learning.loss(outputs.float(), batch.targets), batch)
@@ -150,28 +150,28 @@ def learn_from_draws(
     learning.minimize(aug, objective)
 
 
-class _Reader:
+class _Distributions:
     """φ's distribution for images of the table, from the model's features if φ reads them."""
 
     def __init__(
-        self, aug: InstaAug, table: ViewTable, pictures: Pictures, generator: Generator
+        self, aug: InstaAug, table: ViewTable, images: NormalizedImages, generator: Generator
     ) -> None:
-        self.aug, self.table, self.pictures = aug, table, pictures
+        self.aug, self.table, self.images = aug, table, images
         network = aug.phi.network
         self.network = network if isinstance(network, FrozenFeatures) else None
         if self.network is not None:
             some = _random_subset(len(table), MOST_FOR_STATISTICS, generator)
-            self.network.standardize(table.seen_of(some).to(device_of(aug)))
+            self.network.standardize(table.features_of(some).to(device_of(aug)))
 
-    def distribution(self, index: Tensor) -> Joint:
-        """For the images with these numbers."""
+    def at(self, index: Tensor) -> Joint:
+        """The distribution for each of the images with these numbers."""
         device = device_of(self.aug)
         if self.network is not None:
-            maps = self.network.maps(self.table.seen_of(index).to(device))
+            maps = self.network.maps(self.table.features_of(index).to(device))
             return self.aug.phi.decode(maps, None, len(index))
         if self.aug.phi.network is None:
             return self.aug.phi.decode([], None, len(index))
-        return self.aug.distribution(self.pictures.at(index)[0].to(device))
+        return self.aug.distribution(self.images.at(index)[0].to(device))
 
 
 def _losses_of_views(table: ViewTable, loss: Loss) -> Tensor:

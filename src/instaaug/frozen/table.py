@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +16,11 @@ from torch import Tensor, nn
 
 from instaaug.augmentation import InstaAug
 from instaaug.augmentation.views import without_row
+from instaaug.data.cache import OnProgress
 from instaaug.distributions import CategoricalTheta, Joint, enumerate_choices
 from instaaug.errors import DiskError, ShapeError
 from instaaug.files import is_full_disk, lock_folder, write_text
-from instaaug.frozen.pictures import Pictures
+from instaaug.frozen.images import NormalizedImages
 from instaaug.functional.warp import PaddingMode
 from instaaug.networks import FrozenFeatures
 from instaaug.networks.model_interface import (
@@ -38,7 +38,6 @@ from instaaug.transforms import Composition
 __all__ = [
     "N_CANDIDATES",
     "FrozenViews",
-    "OnProgress",
     "TableStore",
     "ViewTable",
     "all_views",
@@ -50,13 +49,10 @@ __all__ = [
 ]
 
 
-OnProgress = Callable[[int, int], None]
-"""Called with the number of images done and of all images."""
-
 AT_ONCE = 32
 LARGEST_IN_HALF = 256.0  # half precision is off by 1/16 there, by more beyond
 FEWEST_IN_HALF = 16  # numbers per view; fewer take no room in any precision
-ALIKE = 0.02  # of the largest number; half precision is not more exact
+CLOSE = 0.02  # of the largest number; half precision is not more exact
 
 PROGRESS = "table.json"
 NUMBERS = "fiu"  # kinds of arrays that a table may hold
@@ -72,12 +68,12 @@ class ViewTable:
     Arguments:
         outputs: ``(N, K, ...)``, in memory or mapped from a file.
         targets: What is right for each image.
-        seen: The model's features of each original image, for φ to read; ``(N, E, h, w)``.
+        features: The model's features of each original image, for φ to read; ``(N, E, h, w)``.
     """
 
     outputs: np.ndarray
     targets: Tensor
-    seen: np.ndarray | None = None
+    features: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -85,17 +81,17 @@ class ViewTable:
     def subset(self, index: Tensor) -> "ViewTable":
         """The part that belongs to some of the images, in memory."""
         rows = index.numpy()
-        seen = None if self.seen is None else self.seen[rows]
-        return ViewTable(self.outputs[rows], self.targets[index], seen)
+        features = None if self.features is None else self.features[rows]
+        return ViewTable(self.outputs[rows], self.targets[index], features)
 
     def outputs_of(self, index: Tensor) -> Float[Tensor, "batch k *rest"]:
         """Outputs for all views of some of the images."""
         return torch.from_numpy(self.outputs[index.numpy()]).float()
 
-    def seen_of(self, index: Tensor) -> Float[Tensor, "batch e h w"]:
+    def features_of(self, index: Tensor) -> Float[Tensor, "batch e h w"]:
         """The model's features of some of the images."""
-        assert self.seen is not None  # noqa: S101  # asked only where φ reads it
-        return torch.from_numpy(self.seen[index.numpy()]).float()
+        assert self.features is not None  # noqa: S101  # asked only where φ reads it
+        return torch.from_numpy(self.features[index.numpy()]).float()
 
 
 @dataclass(frozen=True)
@@ -122,18 +118,18 @@ class FrozenViews:
     def outputs(self, x: Images) -> tuple[Float[Tensor, "batch k *rest"], Maps | None]:
         """Outputs for all views of a batch, and the features of the original images."""
         x = x.to(device_of(self.model))
-        seen, returned, outputs = None, None, []
+        features, returned, outputs = None, None, []
         with evaluation_mode(self.model):
             for k, row in enumerate(self.rows.to(x)):
                 view = self.transform.apply(
                     x, row.expand(len(x), -1), padding_mode=self.padding_mode
                 )
                 if k == 0 and self.features is not None:
-                    seen, returned = self.features.look(view)
+                    features, returned = self.features.features_and_outputs(view)
                 if k > 0 or self.features is None or not self.features.reads(self.model):
                     returned = self.model(as_input_of(self.model, view))
                 outputs.append(output_rows(returned, len(x), self.output).float())
-        return torch.stack(outputs, dim=1).cpu(), None if seen is None else seen.cpu()
+        return torch.stack(outputs, dim=1).cpu(), None if features is None else features.cpu()
 
     @property
     def fingerprint(self) -> str:
@@ -249,7 +245,7 @@ class TableStore:
 
 def tabulate(
     views: FrozenViews,
-    pictures: Pictures,
+    images: NormalizedImages,
     *,
     folder: Path | None = None,
     loss: Loss | None = None,
@@ -263,42 +259,42 @@ def tabulate(
 
     Arguments:
         views: The model and its views.
-        pictures: The images.
+        images: The images.
         folder: Where to keep the table; in memory if absent.
         loss: Tried on every batch, so that targets that do not fit are found at once.
         on_progress: Called with the number of images done and of all images.
     """
     report = on_progress or (lambda *_: None)
     with lock_folder(folder):
-        store = TableStore(folder, views.fingerprint, len(pictures))
-        if store.n_done and not _still_true(store, views, pictures):
+        store = TableStore(folder, views.fingerprint, len(images))
+        if store.n_done and not _is_current(store, views, images):
             store.forget()
-        targets = _targets_of_done(store, pictures)
-        report(store.n_done, len(pictures))
-        for x, y in pictures.batches(AT_ONCE, start=store.n_done):
-            outputs, seen = views.outputs(x)
+        targets = _targets_of_done_rows(store, images)
+        report(store.n_done, len(images))
+        for x, y in images.batches(AT_ONCE, start=store.n_done):
+            outputs, features = views.outputs(x)
             where = f"It is one of the images {store.n_done} to {store.n_done + len(x) - 1}."
             check_finite(outputs, name="model(x)", advice=where)
             if loss is not None:
                 loss(outputs[:, 0], y)
-            store.append(**_as_arrays(x, outputs, seen))
+            store.append(**_as_arrays(x, outputs, features))
             targets.append(y)
-            report(store.n_done, len(pictures))
+            report(store.n_done, len(images))
     arrays = store.arrays
-    return ViewTable(arrays["outputs"], torch.cat(targets), arrays.get("seen"))
+    return ViewTable(arrays["outputs"], torch.cat(targets), arrays.get("features"))
 
 
 def check_table(
-    table: ViewTable, views: FrozenViews, pictures: Pictures, *, loss: Loss | None = None
+    table: ViewTable, views: FrozenViews, images: NormalizedImages, *, loss: Loss | None = None
 ) -> None:
     """Raise unless a table is about these views of that many images, with targets that fit."""
-    wanted, got = (len(pictures), len(views.rows)), table.outputs.shape[:2]
+    wanted, got = (len(images), len(views.rows)), table.outputs.shape[:2]
     if got != wanted:
         raise ShapeError(
             f"`table` must have a row per image and a column per view, {wanted}: got {got}. Make "
             "it from the same data and transform."
         )
-    channels = None if table.seen is None else table.seen.shape[1]
+    channels = None if table.features is None else table.features.shape[1]
     if views.features is not None and channels != len(views.features.mean):
         raise ShapeError(
             f"`table` must hold the model's features, {len(views.features.mean)} channels, for φ "
@@ -310,30 +306,30 @@ def check_table(
             loss(table.outputs_of(index)[:, 0], table.targets[index])
 
 
-def _still_true(store: TableStore, views: FrozenViews, pictures: Pictures) -> bool:
-    """Whether the first image gives the first row, as far as a row can be trusted.
+def _is_current(store: TableStore, views: FrozenViews, images: NormalizedImages) -> bool:
+    """Whether the model still gives the first row for the first image, up to rounding.
 
-    No fingerprint can tell whether the code of the model, or ``output``, has changed.
+    This is checked because a fingerprint does not change with the model's code or ``output``.
     """
-    x = pictures.first(1)
+    x = images.first(1)
     now = _as_arrays(x, *views.outputs(x))
     return now.keys() == store.arrays.keys() and all(
-        _alike(store.arrays[name][:1], part) for name, part in now.items()
+        _nearly_equal(store.arrays[name][:1], part) for name, part in now.items()
     )
 
 
-def _alike(then: np.ndarray, now: np.ndarray) -> bool:
+def _nearly_equal(then: np.ndarray, now: np.ndarray) -> bool:
     if (then.shape, then.dtype.kind) != (now.shape, now.dtype.kind):
         return False
-    room = ALIKE * float(np.abs(now).max()) if now.dtype.kind == "f" else 0.0
+    room = CLOSE * float(np.abs(now).max()) if now.dtype.kind == "f" else 0.0
     return np.allclose(then.astype(np.float64), now, rtol=0.0, atol=room)
 
 
-def _targets_of_done(store: TableStore, pictures: Pictures) -> list[Tensor]:
-    """Targets of the images that are done; if these have changed, none is."""
+def _targets_of_done_rows(store: TableStore, images: NormalizedImages) -> list[Tensor]:
+    """Targets of the images that are done; if an image has changed, all rows are dropped."""
     targets: list[Tensor] = []
     done = 0
-    for x, y in pictures.batches(AT_ONCE) if store.n_done else ():
+    for x, y in images.batches(AT_ONCE) if store.n_done else ():
         n = min(len(x), store.n_done - done)
         if n <= 0:
             break
@@ -345,12 +341,12 @@ def _targets_of_done(store: TableStore, pictures: Pictures) -> list[Tensor]:
     return targets
 
 
-def _as_arrays(x: Images, outputs: Tensor, seen: Maps | None) -> dict[str, np.ndarray]:
+def _as_arrays(x: Images, outputs: Tensor, features: Maps | None) -> dict[str, np.ndarray]:
     """The rows of the table that belong to a batch."""
     few_or_large = outputs[0, 0].numel() < FEWEST_IN_HALF or outputs.abs().max() > LARGEST_IN_HALF
     narrow = outputs if few_or_large else outputs.half()
     rows = {"outputs": narrow.numpy(), "checksums": _checksums(x)}
-    return rows if seen is None else {**rows, "seen": seen.numpy()}
+    return rows if features is None else {**rows, "features": features.numpy()}
 
 
 def _checksums(x: Images) -> np.ndarray:
@@ -470,7 +466,7 @@ def condense(table: ViewTable, *, n_candidates: int = N_CANDIDATES) -> ViewTable
         outputs = table.outputs_of(index)
         classes = _candidates(outputs, table.targets[index], n_candidates)
         parts.append(_gather(outputs, classes).numpy().astype(table.outputs.dtype))
-    return ViewTable(np.concatenate(parts), torch.zeros_like(table.targets), table.seen)
+    return ViewTable(np.concatenate(parts), torch.zeros_like(table.targets), table.features)
 
 
 def _candidates(

@@ -97,10 +97,10 @@ class FrozenFeatures(nn.Module):
         """Whether these are features of ``model``, be it compiled or not."""
         return model is not None and uncompiled(model) is uncompiled(self.model)
 
-    def look(self, x: Images) -> tuple[Maps, Any]:
-        """What the model sees at each place, ``(B, E, h, w)``, and what it returns for ``x``.
+    def features_and_outputs(self, x: Images) -> tuple[Maps, Any]:
+        """The model's features at each place, ``(B, E, h, w)``, and what it returns for ``x``.
 
-        What it sees carries no gradient; what it returns does, as if the model had been called.
+        The features carry no gradient; what it returns does, as if the model had been called.
         """
         model, outputs = uncompiled(self.model), list[Tensor]()
         with ExitStack() as stack:
@@ -120,36 +120,36 @@ class FrozenFeatures(nn.Module):
             weight, bias = self.place.classifier(model)
             return class_evidence(features, logits.float(), weight, bias), returned
 
-    def look_in_chunks(
+    def features_in_chunks(
         self, x: Images, *, chunk_size: int | None = None
     ) -> Iterator[tuple[Maps, Any]]:
-        """What :meth:`look` gives for one chunk of ``x`` after the other.
+        """The results of :meth:`features_and_outputs`, chunk by chunk.
 
         Arguments:
             x: Images.
             chunk_size: Most images at once; by default 32 on a processor, all on an accelerator.
         """
         chunk_size = chunk_size or (CHUNK_ON_CPU if x.device.type == "cpu" else len(x))
-        return (self.look(part) for part in x.split(chunk_size))
+        return (self.features_and_outputs(part) for part in x.split(chunk_size))
 
     @torch.no_grad()
-    def standardize(self, seen: Maps) -> None:
-        """Let mean and spread of each channel be those of ``seen``, a sample of what is seen."""
-        values = seen.float().movedim(1, 0).flatten(1)
+    def standardize(self, features: Maps) -> None:
+        """Standardize each channel from now on by its mean and spread in a sample of features."""
+        values = features.float().movedim(1, 0).flatten(1)
         spread = values.std(dim=1)
         spread = torch.where(spread > SMALLEST_SPREAD, spread, 1.0)
         self.mean.copy_(values.mean(dim=1)[:, None, None])
         self.std.copy_(spread[:, None, None])
 
-    def maps(self, seen: Maps) -> list[Maps]:
-        """The feature maps that belong to what :meth:`look` returned."""
-        return [self.mix((seen.to(self.mean) - self.mean) / self.std)]
+    def maps(self, features: Maps) -> list[Maps]:
+        """The feature maps that φ's heads read, from the model's features."""
+        return [self.mix((features.to(self.mean) - self.mean) / self.std)]
 
     @override
     def forward(self, x: Images) -> list[Maps]:
         with torch.no_grad():
-            seen = torch.cat([seen for seen, _ in self.look_in_chunks(x)])
-        return self.maps(seen)
+            features = torch.cat([part for part, _ in self.features_in_chunks(x)])
+        return self.maps(features)
 
     @override
     def __repr__(self) -> str:

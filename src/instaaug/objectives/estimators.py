@@ -72,7 +72,7 @@ def score_risk(
     fixed = losses.detach()
     if baseline == "critic":
         return risk + torch.stack([_critic_term(fixed, factor) for factor in factors]).sum()
-    advantage = fixed - _baseline_of(fixed, baseline, value)
+    advantage = fixed - _baseline_values(fixed, baseline, value)
     log_prob = torch.stack([factor.at_draws(factor.log_probs) for factor in factors]).sum(dim=0)
     risk = risk + (advantage * log_prob).mean()
     if baseline == "value" and value is not None:
@@ -80,7 +80,7 @@ def score_risk(
     return risk
 
 
-def _baseline_of(
+def _baseline_values(
     losses: Losses, baseline: Baseline, value: Float[Tensor, " batch"] | None
 ) -> Losses | float:
     if baseline == "batch":

@@ -23,7 +23,7 @@ class GridLevel:
 
     Arguments:
         width: Of the boxes, in the normalized frame, where the image has width 2.
-        height: Its height as a fraction of the image's height.
+        height: Of the boxes, in the normalized frame, where the image has height 2.
         xs: Centers of the columns, left to right.
         ys: Centers of the rows, top to bottom.
         cell: Width and height of the cell that a box may move in; 0 along an axis with one place.

@@ -90,14 +90,14 @@ def load_task(run: Run) -> AugmentedTask:
             f"`instaaug resume {shlex.quote(str(run.path))}` goes on with it."
         )
     task = build_task(config, run.read_facts())
-    run.fill(task.model, run.model_file)
+    run.load_tensors(run.model_file, task.model)
     if task.augmenter.state_dict():
         if not run.augmenter_file.is_file():
             raise FileNotFoundError(
                 f"The run {str(run.path)!r} has lost its aug.safetensors, without which its "
                 "augmentation knows nothing."
             )
-        run.fill(task.augmenter, run.augmenter_file)
+        run.load_tensors(run.augmenter_file, task.augmenter)
     if isinstance(task, ContrastiveTask) and run.probe_file.is_file():
         _load_probes(task, run.probe_file)
     return task.eval()

@@ -24,7 +24,7 @@ from instaaug.files import write_atomically, write_text
 from instaaug.runs.settings import RunSettings, TrainSettings, TtaSettings, read_run_settings
 from instaaug.yaml_files import read_yaml
 
-__all__ = ["DataFacts", "Run", "remove_files"]
+__all__ = ["DataFacts", "Run", "check_outside", "remove_files"]
 
 PACKAGES = ("torch", "lightning", "numpy", "pillow", "safetensors")
 PICTURE_HEIGHT = 768
@@ -63,7 +63,7 @@ class DataFacts:
 
     @classmethod
     def of(cls, splits: DataSplits) -> "DataFacts":
-        """Look at the training images."""
+        """The facts on the training images."""
         train = splits.train
         channels, height, _ = train.image_shape
         mean, std = channel_statistics(train)
@@ -169,7 +169,7 @@ class Run:
         remove_files([self.config_file, self.environment_file])
 
     def holds(self, config: RunSettings) -> bool:
-        """Whether this is the folder of a run with the same settings, finished or not."""
+        """Whether the run in this folder, finished or not, has these settings."""
         try:
             return self.config_file.is_file() and not _differences(self.read_settings(), config)
         except (ArgumentError, KeyError):  # a run of another version
@@ -242,7 +242,7 @@ class Run:
             )
 
     def read_results(self) -> dict[str, Any]:
-        """What came out."""
+        """The content of ``results.json``; raise if it is damaged."""
         try:
             results = json.loads(self.results_file.read_text(encoding="utf-8"))
             if "rows" in results:
@@ -280,8 +280,8 @@ class Run:
         write_atomically(path, lambda file: file.write(save(tensors)))
 
     @staticmethod
-    def fill(module: nn.Module, path: Path) -> None:
-        """Load the state of a module that `write_tensors` wrote."""
+    def load_tensors(path: Path, module: nn.Module) -> None:
+        """Load what `write_tensors` wrote into a module."""
         try:
             module.load_state_dict(load_file(path))
         except (SafetensorError, RuntimeError) as error:
@@ -300,6 +300,14 @@ def _differences(before: RunSettings, now: RunSettings) -> str:
         if first.get(name) != second.get(name) and name != "threads"
     ]
     return ", ".join(other)
+
+
+def check_outside(out: Path, source: str) -> None:
+    """Raise if a folder for results lies within the images, which would then change."""
+    if out.resolve().is_relative_to(source):
+        raise ArgumentError(
+            f"`out` must lie outside of the images: got {str(out)!r} within {source!r}."
+        )
 
 
 def remove_files(files: Iterable[Path]) -> None:

@@ -1,6 +1,6 @@
 """Use a finished run of any kind: score it, predict files, draw them, export φ."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from instaaug.augmentation import InstaAug
 from instaaug.data import LabeledImages, load_data
+from instaaug.data.cache import OnProgress
 from instaaug.data.decode import decode_image
 from instaaug.data.files import image_files
 from instaaug.errors import ArgumentError, DataError
@@ -20,7 +21,7 @@ from instaaug.report.pictures.rows import MOST_INPUTS
 from instaaug.report.theme import save_figure
 from instaaug.runs.build import load_task
 from instaaug.runs.folder import DataFacts, Run
-from instaaug.runs.frozen import renumber_classes
+from instaaug.runs.frozen_model import renumber_classes
 from instaaug.runs.loaded import LoadedRun, load_run
 from instaaug.runs.observing import observe_images
 from instaaug.runs.settings import TrainSettings
@@ -32,7 +33,6 @@ __all__ = ["evaluate_run", "export_run", "inspect_files", "predict_files"]
 
 CHUNK = 64
 N_EXAMPLES = 2
-OnProgress = Callable[[int, int], None]
 
 
 def evaluate_run(

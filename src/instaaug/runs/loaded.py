@@ -11,11 +11,12 @@ from instaaug.augmentation import Augmenter
 from instaaug.augmentation.at_test_time import Merging
 from instaaug.augmentation.views import Select
 from instaaug.data import LabeledImages
+from instaaug.data.cache import OnProgress
 from instaaug.errors import ArgumentError
 from instaaug.frozen.table import all_views, can_tabulate
 from instaaug.runs.build import load_task
 from instaaug.runs.folder import Run
-from instaaug.runs.frozen import drop_hashes, image_hashes
+from instaaug.runs.frozen_model import drop_hashes, image_hashes
 from instaaug.runs.settings import TrainSettings, TtaSettings
 from instaaug.runs.training import load_splits, run_device
 from instaaug.runs.tta import load_fitted
@@ -24,7 +25,6 @@ from instaaug.tasks import AugmentedTask, make_predictor
 
 __all__ = ["LoadedRun", "PixelPredictor", "load_run"]
 
-OnProgress = Callable[[int, int], None]
 PixelPredictor = Callable[[Tensor], tuple[Tensor, Tensor]]
 """From 8-bit pixels to outputs, calibrated where the run can, and the views that each took."""
 

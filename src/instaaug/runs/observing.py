@@ -1,6 +1,6 @@
 """Ask runs about single inputs: what was learned for each, what the model says of its views."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 
@@ -14,20 +14,20 @@ from instaaug.augmentation.at_test_time import Merging
 from instaaug.augmentation.observed import Observed, ObservedFactor, observe
 from instaaug.augmentation.views import Views
 from instaaug.data import LabeledImages
+from instaaug.data.cache import OnProgress
 from instaaug.data.labeled import evenly_spaced_indices
 from instaaug.errors import ArgumentError
 from instaaug.networks.model_interface import as_input_of
 from instaaug.report.page.runs import Observations, join_observations
-from instaaug.runs.frozen import image_hashes
+from instaaug.runs.frozen_model import image_hashes
 from instaaug.runs.loaded import LoadedRun
 from instaaug.shapes import check_finite
 
 __all__ = ["find_shared_inputs", "observe_images", "observe_run"]
 
-AT_ONCE = 32
+BATCH_SIZE = 32
 PICTURE = 160  # largest side of an input on the page, in pixels
 STRIP = 72  # of a view
-OnProgress = Callable[[int, int], None]
 
 
 @torch.no_grad()
@@ -39,7 +39,7 @@ def observe_run(
     n_shown: int,
     on_progress: OnProgress | None = None,
 ) -> Observations:
-    """Look at some images with a run.
+    """What a run's augmenter and model make of some images.
 
     Arguments:
         run: The run.
@@ -52,9 +52,9 @@ def observe_run(
     most = run.n_views
     n_views = n_views if most is None else min(n_views, most)
     parts = []
-    for start in range(0, len(images), AT_ONCE):
-        rows = range(start, min(start + AT_ONCE, len(images)))
-        parts.append(_batch(run, images, rows, (n_views, n_shown), generator))
+    for start in range(0, len(images), BATCH_SIZE):
+        rows = range(start, min(start + BATCH_SIZE, len(images)))
+        parts.append(_observe_batch(run, images, rows, (n_views, n_shown), generator))
         if on_progress is not None:
             on_progress(rows.stop, len(images))
     return join_observations(parts)
@@ -71,20 +71,23 @@ def observe_images(
     """What the run's augmenter makes of a few images, at full size, for a figure."""
     x = run.prepare(pixels).to(run.device)
     generator = Generator(run.device).manual_seed(run.seed)
-    return _observe(run, x, n_samples, n_rendered, generator, again=True, targets=targets)
+    return _observe(run, x, n_samples, n_rendered, generator, replace_drawn=True, targets=targets)
 
 
 def _observe(
     run: LoadedRun, x: Tensor, n: int, n_rendered: int | None, generator: Generator, *,
-    again: bool, targets: Tensor | None,
+    replace_drawn: bool, targets: Tensor | None,
 ) -> Observed:  # fmt: skip
-    """What is learned per class is shown for the true class, although views must do without."""
+    """Observe inputs; what is learned per class is shown for the true class.
+
+    The views themselves are drawn without the class, as at test time.
+    """
     aug = run.augmenter
     by_class = isinstance(aug, InstaAug) and aug.settings.conditioning == "class"
     known = targets.to(run.device) if by_class and targets is not None else None
     seen = observe(
         run.augmenter, x, n, n_rendered=n_rendered, model=run.model,
-        output=run.merging.output, select=run.select, replace_drawn=again,
+        output=run.merging.output, select=run.select, replace_drawn=replace_drawn,
         mean=run.mean, std=run.std, generator=generator, targets=known,
     )  # fmt: skip
     if not run.ranks_views:
@@ -92,7 +95,7 @@ def _observe(
     return replace(seen, factors=tuple(replace(f, entropy=None, band=None) for f in seen.factors))
 
 
-def _batch(
+def _observe_batch(
     run: LoadedRun,
     images: LabeledImages,
     rows: Sequence[int],
@@ -109,20 +112,20 @@ def _batch(
     outlines = None
     if n_views:
         seen = _observe(
-            run, x, n_views, min(n_shown, n_views), generator, again=False, targets=targets
+            run, x, n_views, min(n_shown, n_views), generator, replace_drawn=False, targets=targets
         )
         outputs = torch.stack([_outputs(run, x, theta) for theta in seen.theta])
-        merged = _running(run.merging, outputs, Views(seen.theta, seen.weight))
-        views = _small(seen.samples.flatten(0, 1), STRIP).unflatten(0, seen.samples.shape[:2])
+        merged = _merge_cumulatively(run.merging, outputs, Views(seen.theta, seen.weight))
+        views = _shrink(seen.samples.flatten(0, 1), STRIP).unflatten(0, seen.samples.shape[:2])
         factors, outlines = seen.factors, seen.outlines
     final = merged[-1] if n_views else plain
     aug = run.augmenter
     return Observations(
-        pictures=_small(pixels.float() / 255, PICTURE),
+        pictures=_shrink(pixels.float() / 255, PICTURE),
         views=views,
         factors=factors,
-        plain=_readable(run, plain),
-        merged=_readable(run, merged),
+        plain=_probabilities(run, plain),
+        merged=_probabilities(run, merged),
         loss=_losses(run, plain, targets),
         loss_merged=_losses(run, final, targets),
         disagreement=_disagreement(run, outputs, final),
@@ -134,7 +137,7 @@ def _batch(
 def _outputs(
     run: LoadedRun, x: Tensor, theta: Float[Tensor, "b d"] | None = None
 ) -> Float[Tensor, "b c"]:
-    """What the model says of inputs as they are, or of the views that θ makes of them."""
+    """The model's outputs for inputs as they are, or for the views that θ makes of them."""
     aug = run.augmenter
     x = aug.canonical(x) if theta is None else aug.render(x, theta.to(x.device))
     rule = Merging(output=run.merging.output)
@@ -143,7 +146,7 @@ def _outputs(
     return scores.reshape(len(x), -1).float().cpu()
 
 
-def _running(
+def _merge_cumulatively(
     rule: Merging, outputs: Float[Tensor, "n b c"], views: Views
 ) -> Float[Tensor, "n b c"]:
     """The merged output of the first view, of the first two, and so on."""
@@ -160,7 +163,7 @@ def _running(
     )
 
 
-def _readable(run: LoadedRun, outputs: Float[Tensor, "*n b c"]) -> Float[Tensor, "*n b c"]:
+def _probabilities(run: LoadedRun, outputs: Float[Tensor, "*n b c"]) -> Float[Tensor, "*n b c"]:
     return outputs.softmax(dim=-1) if run.classes else outputs
 
 
@@ -181,7 +184,7 @@ def _disagreement(
     return outputs.std(dim=0, correction=0).mean(dim=-1)
 
 
-def _small(x: Float[Tensor, "b c h w"], side: int) -> UInt8[Tensor, "b _ _ c"]:
+def _shrink(x: Float[Tensor, "b c h w"], side: int) -> UInt8[Tensor, "b _ _ c"]:
     """Images in [0, 1], not larger than ``side``, as bytes."""
     scale = side / max(x.shape[-2:])
     if scale < 1:
@@ -231,7 +234,7 @@ def _names(images: LabeledImages) -> list[str]:
 
 
 def _first_rows(keys: Sequence[str]) -> dict[str, int]:
-    """Where each key stands first, in the order of the images."""
+    """By key, the first row that has it, in the order of the images."""
     rows: dict[str, int] = {}
     for row, key in enumerate(keys):
         rows.setdefault(key, row)

@@ -16,13 +16,12 @@ from instaaug import __version__
 from instaaug.augmentation import InstaAug
 from instaaug.augmentation.observed import Observed
 from instaaug.data import LabeledImages
+from instaaug.data.cache import OnProgress
 from instaaug.data.labeled import evenly_spaced_indices
 from instaaug.errors import ArgumentError
 from instaaug.files import write_text
 from instaaug.report.page.build import TINY, best_encoding, data_uris, page_html, side_by_side
-from instaaug.report.page.content import Figure as PageFigure
-from instaaug.report.page.content import Input, PageContent
-from instaaug.report.page.content import Run as PageRun
+from instaaug.report.page.content import PageContent, PageFigure, PageInput, PageRun
 from instaaug.report.page.diagnosis import diagnose
 from instaaug.report.page.runs import (
     PARTS,
@@ -66,29 +65,47 @@ __all__ = [
 ]
 
 
+BASELINES = ("none", "random")
+MAX_COUNTS = {"n_inputs": 5000, "n_views": 500}  # more than anyone would look at
+
+MOST_BYTES = 14.5e6  # of the whole page
+LEAST_FOR_PICTURES = 2e6  # bytes, whatever the rest takes
+SCRIPT_BYTES = 0.2e6
+N_STRIP = 8
+
+N_SHOWN = 6
+N_SAMPLES = 8
+N_DRAWN = 200  # crops of a method without probabilities, to show how they are distributed
+MOST_METHODS = 3
+DPI = 130  # photos need no more
+MAX_NAME_LENGTH = 60  # of a run, in the names of its figures' files
+UNSAFE = re.compile(r"[^\w-]+")  # in the name of a file
+COLOR = "hsv_jitter"
+EMBEDDED = ("leaderboard", "weight_sweep", "band_sweep", "shift_scatter", "cost_curve")
+"""Figures that the page shows as images; it draws the others itself."""
+FIGURES = (
+    *EMBEDDED, "training_curves", "inputs", "colors", "crop_comparison",
+    "color_comparison",
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class ReportedRun:
-    """A run in a report.
+    """A run in a report: a column of the page.
 
     Arguments:
         name: Short, and unlike that of any other run in the report.
         run: Its model and augmenter.
         record: Its files.
         images: The inputs of the report as the run takes them.
-        seen: What it makes of them.
+        observations: What its augmenter and its model make of them.
     """
 
     name: str
     run: LoadedRun
     record: RunRecord
     images: LabeledImages
-    seen: Observations
-
-
-BASELINES = ("none", "random")
-MOST_BYTES = 14.5e6  # of the whole page
-LEAST_FOR_PICTURES = 2e6  # whatever the rest takes
-SCRIPTS = 0.2e6
+    observations: Observations
 
 
 def page_content(columns: Sequence[ReportedRun], *, n_test: int) -> PageContent:
@@ -99,7 +116,7 @@ def page_content(columns: Sequence[ReportedRun], *, n_test: int) -> PageContent:
         n_test: Test images that the inputs were taken from.
     """
     first = columns[0]
-    height, width = first.seen.pictures.shape[1:3]
+    height, width = first.observations.pictures.shape[1:3]
     differing = differing_settings([column.record for column in columns])
     content: PageContent = {
         "title": " · ".join(column.name for column in columns),
@@ -117,7 +134,7 @@ def page_content(columns: Sequence[ReportedRun], *, n_test: int) -> PageContent:
     return content
 
 
-def _inputs(column: ReportedRun) -> list[Input]:
+def _inputs(column: ReportedRun) -> list[PageInput]:
     names = without_common_folder([column.images.name(i) for i in range(len(column.images))])
     return [
         {"name": name, "target": _target(column.images, i), "image": ""}
@@ -126,10 +143,10 @@ def _inputs(column: ReportedRun) -> list[Input]:
 
 
 def _add_pictures(content: PageContent, columns: Sequence[ReportedRun]) -> None:
-    """Put all pictures in, as good as there is room for beside all the rest."""
-    rest = len(json.dumps(content)) + SCRIPTS
-    pictures = columns[0].seen.pictures
-    strips = [side_by_side(column.seen.views) for column in columns]
+    """Add all pictures, in the best quality that there is room for."""
+    rest = len(json.dumps(content)) + SCRIPT_BYTES
+    pictures = columns[0].observations.pictures
+    strips = [side_by_side(column.observations.views) for column in columns]
     encoding = best_encoding([pictures, *strips], max(MOST_BYTES - rest, LEAST_FOR_PICTURES))
     for one, uri in zip(content["inputs"], data_uris(pictures, encoding), strict=True):
         one["image"] = uri
@@ -146,7 +163,7 @@ def _target(images: LabeledImages, i: int) -> int | list[float]:
 
 
 def _run(column: ReportedRun, differing: Sequence[str]) -> PageRun:
-    record, seen, classes = column.record, column.seen, column.run.classes
+    record, seen, classes = column.record, column.observations, column.run.classes
     aug = column.run.augmenter
     rows = result_rows(record)
     return {
@@ -179,16 +196,16 @@ def _add_paired_tests(runs: Sequence[PageRun], columns: Sequence[ReportedRun]) -
     """Say of every run whether it beats the best baseline on the inputs of the page."""
     if len(columns) < 2 or not columns[0].run.classes:
         return
-    right = [_right(column) for column in columns]
+    correct = [_correct(column) for column in columns]
     baselines = [
         i for i, c in enumerate(columns) if c.record.config.get("method.name") in BASELINES
     ]
-    best = max(baselines or [0], key=lambda i: int(right[i].sum()))
+    best = max(baselines or [0], key=lambda i: int(correct[i].sum()))
     for i, run in enumerate(runs):
         main = [row for row in run["results"] if row["is_main"] and not row["note"]]
         if i == best or not main:
             continue
-        found = mcnemar_test(right[i], right[best])
+        found = mcnemar_test(correct[i], correct[best])
         main[0]["note"] = (
             f"of the {found.n:,} inputs here, {found.only_first} are right only with this run, "
             f"{found.only_second} only with {runs[best]['name']}; p = {found.p_value:.2g}"
@@ -196,7 +213,7 @@ def _add_paired_tests(runs: Sequence[PageRun], columns: Sequence[ReportedRun]) -
 
 
 def _scores(record: RunRecord) -> dict[str, dict[str, float]]:
-    """The scores of either kind of run, as those of training are written."""
+    """The scores of a run of any kind, in the form of those of training."""
     found = {part: accuracy_of(record, part) for part in PARTS}
     return {
         part: {score.measure: score.value, "n": score.n, "n_samples": score.n_samples or 0}
@@ -205,9 +222,9 @@ def _scores(record: RunRecord) -> dict[str, dict[str, float]]:
     }
 
 
-def _right(column: ReportedRun) -> Tensor:
-    """Which inputs the run gets right, from as many views as its result, if there are so many."""
-    seen = column.seen
+def _correct(column: ReportedRun) -> Tensor:
+    """Which inputs the run gets right, from the number of views of its result, or from all."""
+    seen = column.observations
     score = accuracy_of(column.record)
     n = min(len(seen.merged), (score and score.n_samples) or 0)
     last = seen.merged[n - 1] if n else seen.plain
@@ -219,34 +236,21 @@ def _command(record: RunRecord) -> str:
     return str(read_json(file).get("command", "")) if file.is_file() else ""
 
 
-N_SHOWN = 6
-N_SAMPLES = 8
-N_DRAWN = 200  # crops of a method without probabilities, to show how they are distributed
-MOST_METHODS = 3
-DOTS = 130  # per inch: photos need no more
-ON_PAGE = ("leaderboard", "weight_sweep", "band_sweep", "shift_scatter", "cost_curve")
-COLOR = "hsv_jitter"
-FIGURES = (
-    *ON_PAGE, "training_curves", "inputs", "colors", "crop_comparison",
-    "color_comparison",
-)  # fmt: skip
-
-
 def draw_figures(column: ReportedRun) -> list[NamedFigure]:
     """Figures of one run."""
-    bands = {f.name: f.band for f in column.seen.factors if f.band is not None}
+    bands = {f.name: f.band for f in column.observations.factors if f.band is not None}
     return [*run_figures(column.record, bands), *_input_figures(column)]
 
 
 def draw_comparisons(columns: Sequence[ReportedRun]) -> list[NamedFigure]:
     """Figures of several runs together."""
     charts = comparison_figures([column.record for column in columns])
-    return [*charts, *_side_by_side(columns)]
+    return [*charts, *_comparison_figures(columns)]
 
 
 def _input_figures(column: ReportedRun) -> Iterator[NamedFigure]:
     """Some inputs, from the least to the most diverse distribution."""
-    if not len(column.seen.views):
+    if not len(column.observations.views):
         return
     chosen = _choose_inputs(column)
     seen = _observe(column, chosen, N_SAMPLES)
@@ -261,7 +265,7 @@ def _input_figures(column: ReportedRun) -> Iterator[NamedFigure]:
         yield NamedFigure("colors", "Colors", "Where the colors of each input may go.", colors)
 
 
-def _side_by_side(columns: Sequence[ReportedRun]) -> Iterator[NamedFigure]:
+def _comparison_figures(columns: Sequence[ReportedRun]) -> Iterator[NamedFigure]:
     """What several methods make of the same inputs."""
     kinds: tuple[tuple[str, str, str, str, Callable[..., Figure]], ...] = (
         ("crop", "crop_comparison", "Crops", "Crops, their centers and their sizes.",
@@ -281,13 +285,13 @@ def _side_by_side(columns: Sequence[ReportedRun]) -> Iterator[NamedFigure]:
 
 
 def _factors(column: ReportedRun) -> list[str]:
-    return [factor.name for factor in column.seen.factors]
+    return [factor.name for factor in column.observations.factors]
 
 
 def _choose_inputs(column: ReportedRun) -> list[int]:
     """Inputs from the least to the most diverse distribution, evenly spaced."""
     order = list(range(len(column.images)))
-    entropies = [f.entropy for f in column.seen.factors if f.entropy is not None]
+    entropies = [f.entropy for f in column.observations.factors if f.entropy is not None]
     if entropies:
         total = entropies[0]
         for entropy in entropies[1:]:
@@ -314,19 +318,19 @@ def write_figures(folder: Path, figures: Sequence[NamedFigure], *, prefix: str =
     for one in figures:
         for ending in ("png", "svg"):
             files.append(folder / f"{prefix}{one.file}.{ending}")
-            save_figure(one.drawing, files[-1], dpi=DOTS)
+            save_figure(one.drawing, files[-1], dpi=DPI)
     return files
 
 
 def remove_figures(folder: Path) -> None:
-    """Remove what an earlier report has left, for other runs might have had other figures."""
+    """Remove the figures of an earlier report, which may be of other runs."""
     for file in folder.glob("*.*"):
         if file.suffix in (".png", ".svg") and file.stem.rsplit(".", 1)[-1] in FIGURES:
             file.unlink()
 
 
 def embed_figures(figures: Sequence[NamedFigure], files: Sequence[Path]) -> list[PageFigure]:
-    """Charts that the page does not draw itself, as it shows them."""
+    """The figures that the page cannot draw itself, as data URIs."""
     drawn = {file.stem.rsplit(".", 1)[-1]: file for file in files if file.suffix == ".svg"}
     return [
         {
@@ -335,19 +339,12 @@ def embed_figures(figures: Sequence[NamedFigure], files: Sequence[Path]) -> list
             "words": one.words,
         }
         for one in figures
-        if one.file in ON_PAGE
+        if one.file in EMBEDDED
     ]
 
 
 def _base64(file: Path) -> str:
     return b64encode(file.read_bytes()).decode("ascii")
-
-
-N_STRIP = 8
-MOST = {"n_inputs": 5000, "n_views": 500}  # a page is for people
-LONGEST = 60  # characters of a run's name in those of its figures
-UNSAFE = re.compile(r"[^\w-]+")  # in the name of a file
-OnProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -376,7 +373,7 @@ def write_report(
     on_decode: OnProgress | None = None,
     on_progress: OnProgress | None = None,
 ) -> Report:
-    """Look at test images with every run; write a page about it, and figures beside it.
+    """Run every run on test images; write a page on the results, and figures beside it.
 
     Arguments:
         paths: Folders of finished runs, each a column of the page.
@@ -386,9 +383,9 @@ def write_report(
         n_views: Views of each that the model is asked about; by default the most that the result
             of any of the runs is from.
         on_decode: Called with the number of files decoded and of all files.
-        on_progress: Called with the number of images looked at, over all runs, and of all.
+        on_progress: Called with the number of images done, over all runs, and of all.
     """
-    _check(paths, n_inputs=n_inputs, n_views=1 if n_views is None else n_views)
+    _check_arguments(paths, n_inputs=n_inputs, n_views=1 if n_views is None else n_views)
     own = Path(paths[0]) / "report" if len(paths) == 1 else Path("report")
     folder = own if out is None else Path(out)
     loaded = [load_run(path) for path in paths]
@@ -398,10 +395,10 @@ def write_report(
     columns = []
     for i, name in enumerate(short_names(paths)):
         progress = _count_over_runs(on_progress, i, len(loaded))
-        seen = observe_run(
+        observations = observe_run(
             loaded[i], images[i], n_views=n_views, n_shown=N_STRIP, on_progress=progress
         )
-        columns.append(ReportedRun(name, loaded[i], records[i], images[i], seen))
+        columns.append(ReportedRun(name, loaded[i], records[i], images[i], observations))
     content = page_content(columns, n_test=n_test)
     figures: list[Path] = []
     with suppress(MissingPlottingError):
@@ -415,14 +412,14 @@ def write_report(
     )
 
 
-def _check(paths: Sequence[str | Path], **counts: int) -> None:
+def _check_arguments(paths: Sequence[str | Path], **counts: int) -> None:
     if not paths:
         raise ArgumentError("`runs` must name at least one folder of a run: got none.")
     if len({Path(path).resolve() for path in paths}) < len(paths):
         raise ArgumentError("`runs` must name every folder once: got one of them twice.")
     for name, value in counts.items():
-        if not 1 <= value <= MOST[name]:
-            raise ArgumentError(f"`{name}` must lie in [1, {MOST[name]}]: got {value}.")
+        if not 1 <= value <= MAX_COUNTS[name]:
+            raise ArgumentError(f"`{name}` must lie in [1, {MAX_COUNTS[name]}]: got {value}.")
 
 
 def _count_over_runs(on_progress: OnProgress | None, i: int, n: int) -> OnProgress | None:
@@ -440,7 +437,7 @@ def _add_figures(folder: Path, columns: Sequence[ReportedRun], content: PageCont
     pairs = zip(columns, content["runs"], strict=True)
     for number, (column, run) in enumerate(pairs, start=1):
         drawn = draw_figures(column)
-        prefix = f"{number}-{UNSAFE.sub('-', column.name)[:LONGEST]}." if several else ""
+        prefix = f"{number}-{UNSAFE.sub('-', column.name)[:MAX_NAME_LENGTH]}." if several else ""
         written = write_figures(folder, drawn, prefix=prefix)
         run["figures"] = embed_figures(drawn, written)
         files += written

@@ -3,13 +3,12 @@
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Trainer, seed_everything
@@ -20,13 +19,15 @@ from torch import Tensor
 
 from instaaug.augmentation import InstaAug
 from instaaug.data import DataSplits, LabeledImages, load_data
+from instaaug.data.cache import OnProgress
+from instaaug.data.labeled import evenly_spaced_indices
 from instaaug.data.splits import split
 from instaaug.errors import ArgumentError
 from instaaug.files import write_atomically
 from instaaug.methods import FastAutoAugment, find_method
 from instaaug.networks.compiling import compile_training
 from instaaug.runs.build import build_task
-from instaaug.runs.folder import DataFacts, Run
+from instaaug.runs.folder import DataFacts, Run, check_outside
 from instaaug.runs.lightning import forward_interrupts, quiet_lightning
 from instaaug.runs.policy_search import check_search, prepare_policy
 from instaaug.runs.settings import TrainSettings
@@ -47,7 +48,6 @@ from instaaug.tasks.callbacks import sample_sheet
 from instaaug.tasks.representation import Representation, collect_features
 
 __all__ = [
-    "OnProgress",
     "evaluate_task",
     "is_later_process",
     "load_splits",
@@ -58,8 +58,7 @@ __all__ = [
 
 N_SHOWN = 8
 N_SAMPLES = 7
-MOST_LOOKED_AT = 2000
-OnProgress = Callable[[int, int], None]
+MOST_SUMMARIZED = 2000
 
 
 def train(
@@ -81,21 +80,17 @@ def train(
             before it trains.
     """
     run, config = Run(out), config.with_full_paths()
-    if run.path.resolve().is_relative_to(config.data.source):
-        raise ArgumentError(
-            f"`out` must lie outside of the images: got {str(out)!r} within "
-            f"{config.data.source!r}."
-        )
+    check_outside(run.path, config.data.source)
     is_first = not is_later_process()
     if is_first:
         run.start(config)
     try:
-        ready = _prepare(run, config, callbacks or [], on_decode)
-    except Exception:  # a slip in the settings shall not take the folder
+        parts = _prepare(run, config, callbacks or [], on_decode)
+    except Exception:  # a mistake in the settings must not occupy the folder
         if is_first:
             run.withdraw()
         raise
-    return _fit(run, config, ready, on_search)
+    return _fit(run, config, parts, on_search)
 
 
 def resume(
@@ -152,8 +147,8 @@ def evaluate_task(
         results = _score_representations(task, data, config, n_samples=n_samples)
     else:
         results = _score_predictions(task, data, config, n_samples=n_samples)
-    looked_at = data.subset(_spread(len(data), MOST_LOOKED_AT))  # from all classes
-    if learned := summarize_augmenter(task, BatchLoader(looked_at, config.data.batch_size)):
+    sample = data.subset(evenly_spaced_indices(len(data), MOST_SUMMARIZED))  # of all classes
+    if learned := summarize_augmenter(task, BatchLoader(sample, config.data.batch_size)):
         results["learned"] = learned
     return results
 
@@ -178,8 +173,8 @@ def _score_predictions(
     return results
 
 
-class _Ready(NamedTuple):
-    """All that training needs; without the images that are held out."""
+class _TrainingParts(NamedTuple):
+    """All that training needs; images held out for the augmenter are in the task alone."""
 
     splits: DataSplits
     facts: DataFacts
@@ -192,7 +187,7 @@ def _prepare(
     config: TrainSettings,
     callbacks: list[Callback],
     on_decode: OnProgress | None,
-) -> _Ready:
+) -> _TrainingParts:
     if config.trainer.threads:
         torch.set_num_threads(config.trainer.threads)
     splits = load_splits(config, on_decode)
@@ -216,15 +211,15 @@ def _prepare(
         check_search(task.augmenter)
     if config.trainer.compile:
         compile_training(task.model)
-    with quiet_lightning(), _refusals_explained():
+    with quiet_lightning(), _explain_refusals():
         trainer = _make_trainer(run, config, splits, callbacks)
-    return _Ready(splits, facts, task, trainer)
+    return _TrainingParts(splits, facts, task, trainer)
 
 
 def _fit(
-    run: Run, config: TrainSettings, ready: _Ready, on_search: OnProgress | None
+    run: Run, config: TrainSettings, parts: _TrainingParts, on_search: OnProgress | None
 ) -> dict[str, Any]:
-    splits, facts, task, trainer = ready
+    splits, facts, task, trainer = parts
     if not is_later_process():
         run.write_facts(facts)
     started = time.monotonic()
@@ -246,32 +241,27 @@ def _fit(
     run.write_tensors(run.model_file, task.model)
     if isinstance(task, ContrastiveTask):
         _fit_representations(task.to(trainer.strategy.root_device), splits.train, config, run)
-    parts = [part for part in (splits.train, splits.validation, splits.test) if part is not None]
+    sets = [part for part in (splits.train, splits.validation, splits.test) if part is not None]
     results = {
         "data": config.data.source,
         "method": config.method.name,
         "seed": config.seed,
         "n_train": len(splits.train),
         "n_test": len(splits.test),
-        "skipped": list(dict.fromkeys(line for part in parts for line in part.skipped)),
+        "skipped": list(dict.fromkeys(line for part in sets for line in part.skipped)),
         "split_hash": facts.split_hash,
         "steps": task.n_steps,
         "test": evaluate_task(task.to(trainer.strategy.root_device), splits.test, config),
     }
-    run.write_picture(sample_sheet(task, evenly_spaced_images(splits.test), N_SAMPLES))
+    run.write_picture(sample_sheet(task, _sample_images(splits.test), N_SAMPLES))
     run.write_json(run.results_file, results)
     run.write_json(run.timing_file, {"seconds": time.monotonic() - started})
     return results
 
 
-def evenly_spaced_images(data: LabeledImages) -> Tensor:
-    """A few images from all over a set, for pictures."""
-    return data.__getitems__(_spread(len(data), N_SHOWN))[0]
-
-
-def _spread(n: int, most: int) -> list[int]:
-    """At most ``most`` of the first ``n`` numbers, evenly spaced."""
-    return [int(i) for i in np.linspace(0, n - 1, min(most, n)).round()]
+def _sample_images(data: LabeledImages) -> Tensor:
+    """A few evenly spaced images, for ``samples.png``."""
+    return data.__getitems__(evenly_spaced_indices(len(data), N_SHOWN))[0]
 
 
 def _make_trainer(
@@ -294,7 +284,7 @@ def _make_trainer(
         plugins=[WholeCheckpointIO()],
         callbacks=[
             MetricsTable(run.metrics),
-            SamplePictures(evenly_spaced_images(splits.test), n_samples=N_SAMPLES),
+            SamplePictures(_sample_images(splits.test), n_samples=N_SAMPLES),
             *callbacks,
             Checkpoints(run.checkpoint, minutes=config.trainer.checkpoint_minutes),
         ],
@@ -310,7 +300,7 @@ def _strategy(config: TrainSettings) -> str:
 
 
 @contextmanager
-def _refusals_explained() -> Iterator[None]:
+def _explain_refusals() -> Iterator[None]:
     try:
         yield
     except (ValueError, RuntimeError, MisconfigurationException) as error:
@@ -350,7 +340,7 @@ def _fit_representations(
 ) -> None:
     """Fit probes to features of the training images, plain and averaged; write them.
 
-    Images without classes, or of a single one, have nothing to be told apart by.
+    Nothing is fitted to images without classes, or of a single class.
 
     Arguments:
         task: Its encoder is trained; it gets the probes.

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from instaaug.augmentation import InstaAug
 from instaaug.augmentation.views import without_row
 from instaaug.data import DataSplits, LabeledImages
+from instaaug.data.cache import OnProgress
 from instaaug.data.labeled import evenly_spaced_indices
 from instaaug.distributions import CategoricalTheta
 from instaaug.errors import ArgumentError
@@ -29,8 +30,8 @@ from instaaug.frozen.table import all_views, can_tabulate
 from instaaug.networks import FrozenFeatures
 from instaaug.report.pictures.crops import draw_crops
 from instaaug.report.theme import MissingPlottingError, save_figure
-from instaaug.runs.folder import DataFacts, Run
-from instaaug.runs.frozen import (
+from instaaug.runs.folder import DataFacts, Run, check_outside
+from instaaug.runs.frozen_model import (
     FrozenModel,
     ModelSource,
     build_model,
@@ -58,14 +59,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FittedViews",
-    "Predictor",
+    "ViewPredictor",
     "fit_frozen",
     "fit_temperatures",
     "fit_views",
     "load_fitted",
 ]
 
-Predictor = Callable[[Tensor], tuple[Tensor, Tensor]]
+BATCH_SIZE = 32
+DPI = 120  # of the figure of crops: photos need no more
+N_PHOTOS = 12
+N_TOP = 4
+
+ViewPredictor = Callable[[Tensor], tuple[Tensor, Tensor]]
 """From images to logits before any temperature, and the number of views of each."""
 
 
@@ -91,7 +97,7 @@ class FittedViews:
 
     def predictor(
         self, n_views: int, *, certainty: float | None = None, mean_views: float | None = None
-    ) -> Predictor:
+    ) -> ViewPredictor:
         """A function from images as the model takes them to logits, and the views they took.
 
         No temperature divides the logits; but certainty is judged with the largest one of so many
@@ -165,9 +171,6 @@ def model_hash(module: nn.Module, aug: InstaAug) -> str:
     return FrozenViews(module, aug.transform, aug.transform.identity()).fingerprint[:16]
 
 
-OnProgress = Callable[[int, int], None]
-
-
 def fit_views(
     config: TtaSettings,
     model: FrozenModel,
@@ -237,10 +240,10 @@ def fit_temperatures(
         folder: Where the table is.
     """
     if not can_tabulate(aug):
-        pictures = model.pictures(images)
-        merged = merge_outputs(aug, model, pictures, counts, select=aug.select)
+        inputs = model.normalize(images)
+        merged = merge_outputs(aug, model, inputs, counts, select=aug.select)
         return {n: fit_temperature(logits, images.targets) for n, logits in merged.items()}
-    table = _table(model, images, aug, folder)
+    table = _read_table(model, images, aug, folder)
     generator = torch.Generator().manual_seed(config.seed)
     order = torch.randperm(len(images), generator=generator)
     halves = [half.sort().values for half in order.tensor_split(2)]
@@ -250,14 +253,16 @@ def fit_temperatures(
             config, model, images.subset(learned.numpy()), size=size, table=table.subset(learned),
             steps=max(1, config.phi.steps // 2),  # as many rounds through half as many images
         )  # fmt: skip
-        pictures = model.pictures(images.subset(judged.numpy()))
-        parts.append(merge_tabulated_outputs(other, table.subset(judged), pictures, counts))
+        inputs = model.normalize(images.subset(judged.numpy()))
+        parts.append(merge_tabulated_outputs(other, table.subset(judged), inputs, counts))
     targets = images.targets[torch.cat(halves[::-1])]
     return {n: fit_temperature(torch.cat([p[n] for p in parts]), targets) for n in counts}
 
 
-def _table(model: FrozenModel, images: LabeledImages, aug: InstaAug, folder: Path) -> ViewTable:
-    """What the model said when φ was fitted."""
+def _read_table(
+    model: FrozenModel, images: LabeledImages, aug: InstaAug, folder: Path
+) -> ViewTable:
+    """The model's outputs that φ was fitted to, from the table in the folder."""
     network = aug.phi.network
     views = FrozenViews(
         model.module,
@@ -267,15 +272,11 @@ def _table(model: FrozenModel, images: LabeledImages, aug: InstaAug, folder: Pat
         model.output,
         aug.settings.padding_mode,
     )
-    return tabulate(views, model.pictures(images), folder=folder)
+    return tabulate(views, model.normalize(images), folder=folder)
 
 
-AT_ONCE = 32
-DOTS = 120  # per inch of the crops: photos need no more
-
-
-class _Ready(NamedTuple):
-    """All that is needed before the model is asked anything."""
+class _FitInputs(NamedTuple):
+    """The model and the images, found and checked before the model is run on any of them."""
 
     source: ModelSource
     model: FrozenModel
@@ -304,33 +305,29 @@ def fit_frozen(
         on_score: Called with the number of held-out images that were predicted, and of all.
     """
     run, config = Run(out), config.with_full_paths()
-    if run.path.resolve().is_relative_to(config.data.source):
-        raise ArgumentError(
-            f"`out` must lie outside of the images: got {str(out)!r} within "
-            f"{config.data.source!r}."
-        )
+    check_outside(run.path, config.data.source)
     is_new = not run.config_file.exists()
     run.start(config)
     if run.results_file.is_file():
         return run.read_results()
     started = time.monotonic()
     try:
-        ready = _prepare(config, on_decode)
+        found = _prepare(config, on_decode)
         aug = fit_views(
-            config, ready.model, ready.splits.train, size=ready.size, folder=run.table,
+            config, found.model, found.splits.train, size=found.size, folder=run.table,
             on_table=on_table,
         )  # fmt: skip
-    except Exception:  # a slip in the settings shall not take the folder
+    except Exception:  # a slip in the settings must not occupy the folder
         if is_new and not run.table.exists():
             run.withdraw()
         raise
-    results = _finish(run, config, ready, aug, on_score)
+    results = _finish(run, config, found, aug, on_score)
     run.write_json(run.timing_file, {"seconds": time.monotonic() - started})
     run.write_json(run.results_file, results)
     return results
 
 
-def _prepare(config: TtaSettings, on_decode: OnProgress | None) -> _Ready:
+def _prepare(config: TtaSettings, on_decode: OnProgress | None) -> _FitInputs:
     if config.threads:
         torch.set_num_threads(config.threads)
     source = find_model(config.model.name)
@@ -341,35 +338,35 @@ def _prepare(config: TtaSettings, on_decode: OnProgress | None) -> _Ready:
     images = renumber_classes(images, find_class_names(config, source, images))
     model = build_model(source, config, len(images.classes))
     model.check_outputs(size, images.classes)
-    return _Ready(source, model, split_by_hash(images, config), size)
+    return _FitInputs(source, model, split_by_hash(images, config), size)
 
 
 def _finish(
     run: Run,
     config: TtaSettings,
-    ready: _Ready,
+    found: _FitInputs,
     aug: InstaAug,
     on_score: OnProgress | None,
 ) -> dict[str, Any]:
     """Write φ and what was found out with it; return the results."""
-    fit, held_out = ready.splits.train, ready.splits.test
+    fit, held_out = found.splits.train, found.splits.test
     facts = DataFacts(
-        image_size=ready.size,
-        channels=ready.model.channels,
+        image_size=found.size,
+        channels=found.model.channels,
         classes=fit.classes,
         n_targets=len(fit.classes),
-        mean=ready.model.mean,
-        std=ready.model.std,
-        split_hash=ready.splits.hash,
+        mean=found.model.mean,
+        std=found.model.std,
+        split_hash=found.splits.hash,
         decode_size=fit.image_shape[1],
-        model_hash=model_hash(ready.model.module, aug),
+        model_hash=model_hash(found.model.module, aug),
     )
     run.write_facts(facts, image_hashes(fit))
     aug.save(run.augmenter_file)
     counts = (1, *config.views.counts)
-    fitted = FittedViews(config, facts, ready.source, ready.model, aug, {})
+    fitted = FittedViews(config, facts, found.source, found.model, aug, {})
     temperatures = fit_temperatures(
-        config, ready.model, fit, aug, size=ready.size, counts=counts, folder=run.table
+        config, found.model, fit, aug, size=found.size, counts=counts, folder=run.table
     )
     _write_policy(run, fitted, fit)
     _write_crops(run, fitted, held_out if len(held_out) else fit)
@@ -377,10 +374,10 @@ def _finish(
         {"views": count, "temperature": temperatures[count]} for count in counts
     ]
     if len(held_out):
-        pictures = ready.model.pictures(held_out)
+        inputs = found.model.normalize(held_out)
         on_batch = batch_counter(on_score, len(held_out))
         merged = merge_outputs(
-            aug, ready.model, pictures, counts, select=aug.select, on_batch=on_batch
+            aug, found.model, inputs, counts, select=aug.select, on_batch=on_batch
         )
         rows = [
             score(
@@ -396,7 +393,7 @@ def _finish(
         "n_test": len(held_out),
         "n_views": len(all_views(aug)) if can_tabulate(aug) else None,
         "classes_from": "data"
-        if config.model.classes is None and not ready.source.classes
+        if config.model.classes is None and not found.source.classes
         else "model",
         "skipped": list(fit.skipped),
         "split_hash": facts.split_hash,
@@ -408,7 +405,7 @@ def _write_policy(run: Run, fitted: FittedViews, images: LabeledImages) -> None:
     """The best views on average, where views can be listed."""
     if can_tabulate(fitted.aug):
         n = min(max(fitted.config.views.counts), len(all_views(fitted.aug)))
-        batches = (x for x, _ in fitted.model.pictures(images).batches(AT_ONCE))
+        batches = (x for x, _ in fitted.model.normalize(images).batches(BATCH_SIZE))
         average_policy(fitted.aug, batches, n).save(run.policy_file)
 
 
@@ -417,11 +414,7 @@ def _write_crops(run: Run, fitted: FittedViews, images: LabeledImages) -> None:
     with suppress(MissingPlottingError):
         drawing = crops_figure(fitted, images)
         if drawing is not None:
-            save_figure(drawing, run.crops_file, dpi=DOTS)
-
-
-N_PHOTOS = 12
-N_TOP = 4
+            save_figure(drawing, run.crops_file, dpi=DPI)
 
 
 @torch.no_grad()

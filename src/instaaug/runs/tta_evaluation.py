@@ -11,6 +11,7 @@ from instaaug.augmentation import Augmenter, InstaAug
 from instaaug.augmentation.at_test_time import Budget
 from instaaug.augmentation.views import Select
 from instaaug.data import DataSplits, LabeledImages
+from instaaug.data.cache import OnProgress
 from instaaug.errors import ArgumentError, DataError, UnknownNameError
 from instaaug.frozen import fit_temperature
 from instaaug.methods import AutoAugment, FixedViews, RandAugment, RandomAugmentation
@@ -18,7 +19,7 @@ from instaaug.parameterizations import CropGrid
 from instaaug.report.charts.cost_curve import draw_cost_curve
 from instaaug.report.theme import MissingPlottingError, save_figure
 from instaaug.runs.folder import Run
-from instaaug.runs.frozen import drop_hashes, load_images, renumber_classes, split_by_hash
+from instaaug.runs.frozen_model import drop_hashes, load_images, renumber_classes, split_by_hash
 from instaaug.runs.settings import TtaSettings
 from instaaug.runs.tta import FittedViews, load_fitted
 from instaaug.runs.view_scores import (
@@ -180,7 +181,6 @@ BASELINES: Mapping[str, Callable[[FittedViews], Baseline]] = {
 """From a name on the command line to the function that makes the method."""
 
 
-OnProgress = Callable[[int, int], None]
 AT_ONCE = 64
 OURS = "learned views"
 
@@ -330,7 +330,7 @@ class _Scorer:
     ) -> dict[int, Logits]:
         augmenter = method.augmenter.to(next(self.fitted.aug.parameters()).device)
         return merge_outputs(
-            augmenter, self.fitted.model, self.fitted.model.pictures(images), counts,
+            augmenter, self.fitted.model, self.fitted.model.normalize(images), counts,
             select=method.select, seed=self.fitted.config.seed, on_batch=self.on_batch,
         )  # fmt: skip
 
@@ -340,7 +340,7 @@ class _Scorer:
             max(self.counts), certainty=stop.certainty, mean_views=stop.mean_views
         )
         parts, views = [], []
-        for x, _ in self.fitted.model.pictures(self.images).batches(AT_ONCE):
+        for x, _ in self.fitted.model.normalize(self.images).batches(AT_ONCE):
             logits, counts = predict(x)
             parts.append(logits)
             views.append(counts)

@@ -13,12 +13,12 @@ from instaaug.augmentation import Augmenter, InstaAug
 from instaaug.augmentation.at_test_time import Merging
 from instaaug.augmentation.views import Select, Views
 from instaaug.distributions import Joint
-from instaaug.frozen import Pictures, ViewTable
+from instaaug.frozen import NormalizedImages, ViewTable
 from instaaug.frozen.calibration import calibration_table
 from instaaug.frozen.table import can_tabulate, other_choices
 from instaaug.networks import FrozenFeatures
 from instaaug.networks.model_interface import as_input_of
-from instaaug.runs.frozen import FrozenModel
+from instaaug.runs.frozen_model import FrozenModel
 from instaaug.shapes import Images
 from instaaug.stats import wilson_interval
 
@@ -92,7 +92,7 @@ def score(
 def merge_outputs(
     augmenter: Augmenter,
     model: FrozenModel,
-    pictures: Pictures,
+    inputs: NormalizedImages,
     counts: Sequence[int],
     *,
     select: Select = "sample",
@@ -107,7 +107,7 @@ def merge_outputs(
     Arguments:
         augmenter: Makes the views.
         model: Sees them.
-        pictures: The images.
+        inputs: The images.
         counts: Numbers of views.
         select: How views are chosen.
         seed: Decides the draws.
@@ -118,7 +118,7 @@ def merge_outputs(
     merged: dict[int, list[Tensor]] = {count: [] for count in counts}
     device = next((p.device for p in model.module.parameters()), torch.device("cpu"))
     generator = torch.Generator(device).manual_seed(seed)
-    for x, _ in pictures.batches(AT_ONCE):
+    for x, _ in inputs.batches(AT_ONCE):
         x = x.to(device)  # noqa: PLW2901
         for group in groups:
             views = augmenter.views(
@@ -135,19 +135,19 @@ def merge_outputs(
 
 @torch.no_grad()
 def merge_tabulated_outputs(
-    aug: InstaAug, table: ViewTable, pictures: Pictures, counts: Sequence[int]
+    aug: InstaAug, table: ViewTable, inputs: NormalizedImages, counts: Sequence[int]
 ) -> dict[int, Logits]:
     """The same for learned views, from what the model has said of all views before.
 
     Arguments:
         aug: Chooses the views.
         table: Outputs for all of them.
-        pictures: The images of the table.
+        inputs: The images of the table.
         counts: Numbers of views; from that of all views on, some are taken again.
     """
     merged: dict[int, list[Tensor]] = {count: [] for count in counts}
     start = 0
-    for x, _ in pictures.batches(AT_ONCE):
+    for x, _ in inputs.batches(AT_ONCE):
         rows = torch.arange(len(x))
         index, start = start + rows, start + len(x)
         logits = other_choices(aug, _distribution(aug, table, x, index)).logits.cpu()
@@ -201,6 +201,6 @@ def _distribution(aug: InstaAug, table: ViewTable, x: Images, index: Tensor) -> 
     device = next(aug.parameters()).device
     network = aug.phi.network
     if isinstance(network, FrozenFeatures):
-        maps = network.maps(table.seen_of(index).to(device))
+        maps = network.maps(table.features_of(index).to(device))
         return aug.phi.decode(maps, None, len(x))
     return aug.distribution(x.to(device))

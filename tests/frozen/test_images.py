@@ -22,7 +22,7 @@ from typing_extensions import override
 
 from instaaug.data import LabeledImages
 from instaaug.errors import ArgumentError, DataError
-from instaaug.frozen import Pictures
+from instaaug.frozen import NormalizedImages
 
 N = 7
 PIXELS = torch.randint(0, 256, (N, 3, 6, 5), generator=torch.Generator().manual_seed(0)).byte()
@@ -75,46 +75,48 @@ SOURCES: dict[str, Any] = {
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_the_images_come_in_order_whatever_holds_them(source: str) -> None:
-    pictures = Pictures(SOURCES[source])
-    assert len(pictures) == N
-    batches = list(pictures.batches(3))
+    images = NormalizedImages(SOURCES[source])
+    assert len(images) == N
+    batches = list(images.batches(3))
     assert [len(x) for x, _ in batches] == [3, 3, 1]
     torch.testing.assert_close(torch.cat([x for x, _ in batches]), X)
     assert torch.cat([y for _, y in batches]).tolist() == TARGETS.tolist()
     assert batches[0][0].dtype == torch.float32
-    assert pictures.image_shape == (3, 6, 5)
-    x, y = pictures.at(torch.tensor([5, 0, 5]))
+    assert images.image_shape == (3, 6, 5)
+    x, y = images.at(torch.tensor([5, 0, 5]))
     torch.testing.assert_close(x, X[[5, 0, 5]])
     assert y.tolist() == TARGETS[[5, 0, 5]].tolist()
-    torch.testing.assert_close(pictures.first(2), X[:2])
+    torch.testing.assert_close(images.first(2), X[:2])
 
 
 def test_they_start_where_they_are_told_to() -> None:
-    pictures = Pictures((X, TARGETS))
-    assert torch.equal(torch.cat([x for x, _ in pictures.batches(2, start=3)]), X[3:])
-    assert not list(pictures.batches(2, start=N))
+    images = NormalizedImages((X, TARGETS))
+    assert torch.equal(torch.cat([x for x, _ in images.batches(2, start=3)]), X[3:])
+    assert not list(images.batches(2, start=N))
 
 
 @pytest.mark.parametrize("source", ["tensors", "bytes", "labeled images"])
 @pytest.mark.parametrize("mean", [(0.4, 0.5, 0.6), (0.5,)])
 def test_they_are_normalized(source: str, mean: tuple[float, ...]) -> None:
-    x = Pictures(SOURCES[source], mean=mean, std=(0.25,)).first(N)
+    x = NormalizedImages(SOURCES[source], mean=mean, std=(0.25,)).first(N)
     torch.testing.assert_close(x, (X - torch.tensor(mean)[:, None, None]) / 0.25)
 
 
 def test_the_random_state_is_left_alone() -> None:
     state = torch.get_rng_state()
-    pictures = Pictures(DataLoader(Own(), batch_size=3, shuffle=True))
-    list(pictures.batches(2))
+    images = NormalizedImages(DataLoader(Own(), batch_size=3, shuffle=True))
+    list(images.batches(2))
     assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_a_loader_of_a_part_gives_that_part_only() -> None:
     """Held-out images must not slip in."""
     loader = DataLoader(Own(), batch_size=2, sampler=SubsetRandomSampler([6, 0, 3]))
-    assert torch.equal(Pictures(loader).first(9), X[[0, 3, 6]])
+    assert torch.equal(NormalizedImages(loader).first(9), X[[0, 3, 6]])
     part, _ = random_split(Own(), [3, 4], torch.Generator().manual_seed(0))
-    assert torch.equal(Pictures(DataLoader(part, shuffle=True)).first(9), X[list(part.indices)])
+    assert torch.equal(
+        NormalizedImages(DataLoader(part, shuffle=True)).first(9), X[list(part.indices)]
+    )
 
 
 class Stream(IterableDataset[Any]):
@@ -153,7 +155,7 @@ NOT_DATA: dict[str, tuple[Any, str]] = {
 def test_what_is_no_data_is_refused_at_the_door(kind: str) -> None:
     data, message = NOT_DATA[kind]
     with pytest.raises(DataError, match=f"`data` must .*{message}"):
-        Pictures(data)
+        NormalizedImages(data)
 
 
 BAD_ITEMS: dict[str, tuple[Any, str]] = {
@@ -171,19 +173,19 @@ BAD_ITEMS: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("kind", BAD_ITEMS)
 def test_items_that_are_no_labeled_images_are_refused(kind: str) -> None:
     data, message = BAD_ITEMS[kind]
-    pictures = Pictures(data)
+    images = NormalizedImages(data)
     with pytest.raises(DataError, match=f"`data` must give {message}"):
-        pictures._fetch(list(range(len(pictures))))
+        images._fetch(list(range(len(images))))
     with pytest.raises(DataError, match="`data` must give"):
-        list(pictures.batches(100))
+        list(images.batches(100))
 
 
 def test_another_size_in_a_later_batch_is_seen_too() -> None:
-    pictures = Pictures([(X[0], 0), (X[1], 1), (X[2, :, :4], 2)])
+    images = NormalizedImages([(X[0], 0), (X[1], 1), (X[2, :, :4], 2)])
     with pytest.raises(DataError, match=r"of one shape: got \(3, 4, 5\) after \(3, 6, 5\)"):
-        list(pictures.batches(1))
+        list(images.batches(1))
 
 
 def test_a_mean_needs_a_deviation() -> None:
     with pytest.raises(ArgumentError, match="`mean` and `std` must be given together"):
-        Pictures((X, TARGETS), mean=(0.5,))
+        NormalizedImages((X, TARGETS), mean=(0.5,))

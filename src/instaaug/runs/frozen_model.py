@@ -17,7 +17,7 @@ from instaaug.data.files import fitting_size, image_files
 from instaaug.data.labeled import evenly_spaced_indices
 from instaaug.data.labels import quote_first
 from instaaug.errors import ArgumentError, DataError
-from instaaug.frozen import Pictures
+from instaaug.frozen import NormalizedImages
 from instaaug.networks import pretrained_maker
 from instaaug.networks.model_interface import Output, pick_output
 from instaaug.runs.folder import Run
@@ -49,7 +49,7 @@ class ModelSource:
     """A trained model that has been found, and what it says of itself.
 
     Arguments:
-        make: Gives the model when it is told the number of classes.
+        make: Makes the model, given the number of classes.
         size: Side in pixels of the images it takes, if it is known.
         channels: Of these images, if they are known.
         mean: Per-channel mean that it expects images to be normalized with, if it is known.
@@ -68,18 +68,18 @@ class ModelSource:
 
 
 def find_model(name: str) -> ModelSource:
-    """Find the model, so that a slip is told before any image is read.
+    """Find the model, so that a mistake is reported before any image is read.
 
     Arguments:
         name: ``module:function``, ``timm:NAME``, or the folder of a run.
     """
     if Path(name).is_dir():
-        return _of_run(name)
+        return _find_in_run(name)
     make = pretrained_maker(name)
-    return _of_timm(make(0)) if name.startswith("timm:") else ModelSource(make)
+    return _find_in_timm(make(0)) if name.startswith("timm:") else ModelSource(make)
 
 
-def _of_run(path: str) -> ModelSource:
+def _find_in_run(path: str) -> ModelSource:
     from instaaug.runs.build import load_task  # Lightning takes its time
 
     run = Run(path)
@@ -101,7 +101,7 @@ def _of_run(path: str) -> ModelSource:
     )
 
 
-def _of_timm(model: nn.Module) -> ModelSource:
+def _find_in_timm(model: nn.Module) -> ModelSource:
     known: Any = getattr(model, "pretrained_cfg", None) or {}
     channels, height, _ = known.get("input_size") or (None, None, None)
     mean, std = (known.get(name) for name in ("mean", "std"))
@@ -132,14 +132,14 @@ class FrozenModel:
     mean: Numbers | None = None
     std: Numbers | None = None
 
-    def pictures(self, images: LabeledImages) -> Pictures:
-        """Images as the model takes them, but for their size, with their classes."""
-        return Pictures(images, mean=self.mean, std=self.std)
+    def normalize(self, images: LabeledImages) -> NormalizedImages:
+        """The images with their classes, normalized as the model expects, in their own size."""
+        return NormalizedImages(images, mean=self.mean, std=self.std)
 
     def prepare(self, pixels: Tensor) -> Tensor:
-        """8-bit pixels as the model takes them, but for their size."""
+        """8-bit pixels, normalized as the model expects, in their own size."""
         nobody = torch.zeros(len(pixels))
-        return Pictures((pixels, nobody), mean=self.mean, std=self.std).first(len(pixels))
+        return NormalizedImages((pixels, nobody), mean=self.mean, std=self.std).first(len(pixels))
 
     def check_outputs(self, size: int, classes: Sequence[str]) -> None:
         """Raise unless the model takes images of this size and has an output for every class."""

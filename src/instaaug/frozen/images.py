@@ -21,7 +21,7 @@ from torch.utils.data import (
 
 from instaaug.errors import ArgumentError, DataError
 
-__all__ = ["Pictures", "TrainingData"]
+__all__ = ["NormalizedImages", "TrainingData"]
 
 TrainingData = Any
 """A pair of tensors, a ``Dataset`` of pairs, or a ``DataLoader`` over one."""
@@ -30,8 +30,8 @@ Batch = tuple[Float[Tensor, "batch channels height width"], Tensor]
 Collate = Callable[[Any], Any]
 
 
-class Pictures:
-    """Batches of images and targets that come in the same order every time.
+class NormalizedImages:
+    """Normalized images and their targets, in the same order every time.
 
     8-bit images become numbers in [0, 1]; then they are normalized, if the model wants that.
 
@@ -42,7 +42,7 @@ class Pictures:
         std: Per-channel standard deviation to normalize with.
 
     Example:
-        >>> some = Pictures((torch.zeros(5, 3, 8, 8, dtype=torch.uint8), torch.arange(5)))
+        >>> some = NormalizedImages((torch.zeros(5, 3, 8, 8, dtype=torch.uint8), torch.arange(5)))
         >>> [x.shape[0] for x, _ in some.batches(2)]
         [2, 2, 1]
     """

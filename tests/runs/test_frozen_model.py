@@ -14,7 +14,7 @@ from torch import nn
 
 from instaaug.data import LabeledImages
 from instaaug.errors import ArgumentError, DataError
-from instaaug.runs.frozen import (
+from instaaug.runs.frozen_model import (
     FrozenModel,
     ModelSource,
     build_model,
