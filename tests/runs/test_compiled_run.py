@@ -49,7 +49,11 @@ def in_a_python_of_its_own(call: str, folder: Path) -> str:
     done = subprocess.run(  # noqa: S603
         [sys.executable, "-W", "default", "-c", code],
         cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+        env={
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}",
+        },
         capture_output=True,
         text=True,
         timeout=500,

@@ -21,7 +21,7 @@ def instaaug(folder: Path, *arguments: str) -> str:
     """Run the command; gives what it printed. Whatever is left of it is ended."""
     environment = {
         **os.environ,
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}",
         "OMP_NUM_THREADS": "1",
         "WITNESS_FOLDER": str(folder),
     }
