@@ -16,7 +16,7 @@ from instaaug.runs.settings import TrainSettings, TtaSettings
 __all__ = ["app", "main"]
 
 Kind = Literal["transforms", "models", "data", "methods"]
-Run = Annotated[Path, typer.Argument(help="The folder of a run.", show_default=False)]
+RunFolder = Annotated[Path, typer.Argument(help="The folder of a run.", show_default=False)]
 OnBadImage = Annotated[
     Literal["error", "skip"],
     typer.Option(
@@ -80,7 +80,7 @@ def train(
 
 
 @tta.callback()
-def frozen() -> None:
+def tta_root() -> None:
     """Learn which views of an image to average for a trained model, which is not changed."""
 
 
@@ -104,7 +104,7 @@ def tta_fit(
 
 
 @app.command()
-def resume(run: Run) -> None:
+def resume(run: RunFolder) -> None:
     """Continue an interrupted run; it ends with the numbers it would have had."""
     from instaaug.cli.train import run_resume
 
@@ -178,7 +178,7 @@ def tune(
 
 @app.command()
 def evaluate(
-    run: Run,
+    run: RunFolder,
     data: Annotated[
         Optional[str],  # noqa: UP045
         typer.Argument(help="Other images with the same classes.", show_default="the test images"),
@@ -236,7 +236,7 @@ def evaluate(
 
 @app.command()
 def predict(
-    run: Run,
+    run: RunFolder,
     images: Images,
     out: Predictions = None,
     views: Views = None,
@@ -257,7 +257,7 @@ def predict(
 
 @app.command()
 def export(
-    run: Run,
+    run: RunFolder,
     file: Annotated[
         Path,
         typer.Argument(
@@ -301,7 +301,7 @@ def report(
 
 @app.command()
 def inspect(
-    run: Run,
+    run: RunFolder,
     images: Images,
     out: Annotated[
         Optional[Path],  # noqa: UP045

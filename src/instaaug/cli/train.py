@@ -28,15 +28,15 @@ OUT = "INSTAAUG_OUT"  # tells further processes of the same run where it is
 
 def run_train(given: dict[str, Any], *, config: Path | None, out: Path | None) -> None:
     """Train with the settings of a file and of the command line, which wins."""
-    chosen = choose_settings(given, config)
+    settings = choose_settings(given, config)
     console = Console(quiet=is_later_process())
-    free = next(f for f in folders(chosen.data.source, chosen.method.name) if not f.exists())
-    with _share_folder(out or free) as folder:
-        what = f"Training {chosen.method.name} on {chosen.data.source}"
+    unused = next(f for f in folders(settings.data.source, settings.method.name) if not f.exists())
+    with _share_folder(out or unused) as folder:
+        what = f"Training {settings.method.name} on {settings.data.source}"
         print_words(console, f"{what}; the run is in {folder}.")
-        with _explain_resuming(folder), _bars(console) as bars:
-            results = train(chosen, folder, callbacks=[RichProgress(console)], **bars)
-    _print_end(console, folder, results)
+        with _explain_resuming(folder), _progress_bars(console) as bars:
+            results = train(settings, folder, callbacks=[RichProgress(console)], **bars)
+    _print_results(console, folder, results)
 
 
 def run_resume(folder: Path) -> None:
@@ -50,13 +50,13 @@ def run_resume(folder: Path) -> None:
     if isinstance(settings, TtaSettings):
         _fit(settings, folder)
         return
-    with _explain_resuming(folder), _bars(console) as bars:
+    with _explain_resuming(folder), _progress_bars(console) as bars:
         results = resume(folder, callbacks=[RichProgress(console)], **bars)
-    _print_end(console, folder, results)
+    _print_results(console, folder, results)
 
 
 @contextmanager
-def _bars(console: Console) -> Iterator[dict[str, Any]]:
+def _progress_bars(console: Console) -> Iterator[dict[str, Any]]:
     """Progress bars for decoding and for the search of a policy."""
     with progress_bar(console) as reading, progress_bar(console, "searching a policy") as trying:
         yield {"on_decode": reading, "on_search": trying}
@@ -92,7 +92,7 @@ def _explain_resuming(folder: Path) -> Iterator[None]:
     sys.exit(STOPPED)
 
 
-def _print_end(console: Console, folder: Path, results: dict[str, Any]) -> None:
+def _print_results(console: Console, folder: Path, results: dict[str, Any]) -> None:
     if not results:  # a further process of the same run
         return
     if results["skipped"]:
@@ -110,13 +110,13 @@ def _print_end(console: Console, folder: Path, results: dict[str, Any]) -> None:
 
 def run_fit(given: dict[str, Any], *, out: Path | None) -> None:
     """Fit views, or continue the same fit, and print what they gain."""
-    config = TtaSettings.from_mapping(given, source="the settings")
-    _fit(config, out or _folder(config))
+    settings = TtaSettings.from_mapping(given, source="the settings")
+    _fit(settings, out or _fit_folder(settings))
 
 
-def _fit(config: TtaSettings, folder: Path) -> None:
+def _fit(settings: TtaSettings, folder: Path) -> None:
     console = Console()
-    what = f"Fitting views for {config.model.name} on {config.data.source}"
+    what = f"Fitting views for {settings.model.name} on {settings.data.source}"
     print_words(console, f"{what}, in {folder}.")
     try:
         with (
@@ -125,26 +125,26 @@ def _fit(config: TtaSettings, folder: Path) -> None:
             progress_bar(console, "scoring") as on_score,
         ):
             results = fit_frozen(
-                config, folder, on_decode=on_decode, on_table=on_table, on_score=on_score
+                settings, folder, on_decode=on_decode, on_table=on_table, on_score=on_score
             )
     except KeyboardInterrupt:
         words = "Stopped. The same command continues with the outputs stored so far."
         print_words(Console(stderr=True), words)
         sys.exit(STOPPED)
-    _print_fit(console, Run(folder), results)
+    _print_fit_results(console, Run(folder), results)
 
 
-def _folder(config: TtaSettings) -> Path:
+def _fit_folder(settings: TtaSettings) -> Path:
     """The folder of the same fit, so that it continues; else a new one."""
-    wanted = config.with_full_paths()
+    wanted = settings.with_full_paths()
     return next(
         folder
-        for folder in folders(config.data.source, "tta")
+        for folder in folders(settings.data.source, "tta")
         if not folder.exists() or Run(folder).holds(wanted)
     )
 
 
-def _print_fit(console: Console, run: Run, results: dict[str, Any]) -> None:
+def _print_fit_results(console: Console, run: Run, results: dict[str, Any]) -> None:
     if results["skipped"]:
         n_skipped = len(results["skipped"])
         print_words(console, f"{n_skipped} images could not be read and were left out.")
@@ -152,7 +152,9 @@ def _print_fit(console: Console, run: Run, results: dict[str, Any]) -> None:
     views = f"{results['n_views']} views of each of " if results["n_views"] else ""
     print_words(console, f"φ has learned from {views}{results['n_fit']:,} images.")
     if results["classes_from"] == "data":
-        print_words(console, f"{_order(classes)} Give --model.classes FILE if they are not.")
+        print_words(
+            console, f"{_describe_outputs(classes)} Give --model.classes FILE if they are not."
+        )
     if results["n_test"]:
         _print_gain(console, results)
         accuracy = results["rows"][0]["accuracy"]
@@ -173,7 +175,7 @@ def _print_fit(console: Console, run: Run, results: dict[str, Any]) -> None:
     )
 
 
-def _order(classes: Sequence[str]) -> str:
+def _describe_outputs(classes: Sequence[str]) -> str:
     """A sentence on the order in which classes are assigned to the model's outputs."""
     if len(classes) <= 2 * N_NAMED:
         return f"The model's outputs are {', '.join(classes)}, in this order."
