@@ -111,7 +111,7 @@ def lock_folder(
 
 
 def _try_lock(handle: int) -> bool:
-    """Whether no other process has the lock; where a file system has no locks, nobody has."""
+    """Whether no other process has the lock; always where the file system has no locks."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -9,12 +9,12 @@ from typing import Any
 from instaaug.errors import ArgumentError, DataError
 from instaaug.yaml_files import MOST_CHARACTERS, parse_yaml
 
-__all__ = ["read_csv", "read_json", "read_yaml"]
+__all__ = ["read_config", "read_csv", "read_json"]
 
 MOST_BYTES = 1 << 24
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
+def read_config(path: Path) -> dict[str, Any]:
     """A YAML file of settings by name.
 
     Raises:
@@ -94,5 +94,5 @@ def _requirement(path: Path) -> str:
 
 
 def _first_words(error: Exception) -> str:
-    """The first words of an error, for a hostile file may be quoted in it at any length."""
+    """The first words of an error, which may quote a hostile file at any length."""
     return " ".join(str(error).split())[:200].rstrip(".")

@@ -119,7 +119,7 @@ def _layout(x: Tensor) -> torch.memory_format:
 
 
 def repeat_batch(x: Tensor, n: int) -> Tensor:
-    """A batch n times in a row, in the same memory order, which ``Tensor.repeat`` forgets.
+    """A batch n times in a row, in the same memory order, which ``Tensor.repeat`` does not keep.
 
     Example:
         >>> repeat_batch(torch.tensor([1, 2]), 3)

@@ -215,7 +215,7 @@ class Augmenter(nn.Module, ABC):
         replace: bool = False,
         generator: Generator | None = None,
     ) -> Views:
-        """What :meth:`draw` draws, with all that the augmenter knows of it beforehand.
+        """The views that :meth:`draw` draws, with their weights where the augmenter knows them.
 
         Arguments:
             x: Images ``(B, C, H, W)``.
@@ -232,16 +232,16 @@ class Augmenter(nn.Module, ABC):
 
     @abstractmethod
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
-        """The input that each row of θ makes of each image."""
+        """Apply each row of θ to the image of the same row."""
 
     def attach(self, model: nn.Module) -> None:
-        """Get to know the model that is being trained, for an augmenter that reads its features.
+        """Receive the model that is being trained, for an augmenter that reads its features.
 
         The model must not become a part of the augmenter: it has an optimizer of its own.
         """
 
     def canonical(self, x: Images) -> Rendered:
-        """What the model sees of inputs where nothing is drawn; most leave them as they are."""
+        """The inputs as the model sees them without augmentation; unchanged by most augmenters."""
         return x
 
     def fixed_ranges(self) -> Mapping[str, Sequence[tuple[float, float]]]:
@@ -250,7 +250,7 @@ class Augmenter(nn.Module, ABC):
 
     @abstractmethod
     def monitor(self, batch: AugmentedBatch) -> Mapping[str, Tensor]:
-        """Numbers on the state of learning that are worth a curve; no names, nothing to learn."""
+        """Numbers to log, by name, on the state of learning; empty if nothing is learned."""
 
     def wrap(
         self,

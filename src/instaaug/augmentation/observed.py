@@ -1,4 +1,4 @@
-"""What an augmenter does to some inputs: its distributions and samples, ready to be looked at."""
+"""What an augmenter does to some inputs: distributions and samples, for figures and pages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -90,7 +90,7 @@ def observe(
     std: Sequence[float] | None = None,
     generator: Generator | None = None,
 ) -> Observed:
-    """Look at the distributions of some inputs, and at samples of them; nothing is changed.
+    """The distributions of some inputs and samples of them; the augmenter is not changed.
 
     Arguments:
         augmenter: Any; one that learns also shows what it has learned.
@@ -102,8 +102,7 @@ def observe(
         select: How views are chosen; the augmenter's own way by default.
         replace_drawn: Whether the same choice may be drawn twice, as in training.
         targets: Labels, for an augmenter that learns per class.
-        mean: Per-channel mean the inputs were normalized with; what the augmenter was told by
-            default.
+        mean: Per-channel mean the inputs were normalized with; the augmenter's own by default.
         std: Per-channel standard deviation they were normalized with.
         generator: Source of randomness.
 
@@ -163,12 +162,12 @@ def _factors(
     drawn = theta.cpu().split([space.size for space in spaces.values()], dim=-1)
     parts = list(zip(spaces.items(), drawn, strict=True))
     if not isinstance(augmenter, InstaAug):
-        return _fixed(augmenter, parts)
+        return _fixed_factors(augmenter, parts)
     joint = augmenter.distribution(x, targets)
     families = zip(augmenter.phi.names, augmenter.phi.families, strict=True)
     most = {n: family.max_entropy for n, family in families if isinstance(family, Family)}
     return tuple(
-        _learned(
+        _add_distribution(
             ObservedFactor(
                 name,
                 space,
@@ -182,7 +181,7 @@ def _factors(
     )
 
 
-def _fixed(
+def _fixed_factors(
     augmenter: Augmenter, parts: Sequence[tuple[tuple[str, Space], Tensor]]
 ) -> tuple[ObservedFactor, ...]:
     ranges = augmenter.fixed_ranges()
@@ -196,7 +195,7 @@ def _fixed(
     return tuple(factors)
 
 
-def _learned(seen: ObservedFactor, factor: ThetaDistribution) -> ObservedFactor:
+def _add_distribution(seen: ObservedFactor, factor: ThetaDistribution) -> ObservedFactor:
     if isinstance(factor, RandomBoxes):  # the class is unknown: nothing learned is in use
         return seen
     batch = seen.theta.shape[1]

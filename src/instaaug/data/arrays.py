@@ -104,12 +104,12 @@ def read_arrays(
     keys = [part.image_key for part in parts.values()]
     white = find_white([part.images for part in parts.values()], where=lambda i: keys[i])
     return {
-        name: _labeled(parts[k], targets[k], tuple(classes), white, on_bad_image)
+        name: _to_labeled_images(parts[k], targets[k], tuple(classes), white, on_bad_image)
         for k, name in names.items()
     }
 
 
-def _labeled(
+def _to_labeled_images(
     part: Part, targets: Tensor, classes: tuple[str, ...], white: float, policy: OnBadImage
 ) -> LabeledImages:
     images = part.images

@@ -162,7 +162,7 @@ def _pillow() -> ModuleType:
 
 
 def _read(source: str | Path | io.BytesIO, name: str, use: Callable[[Any], T]) -> T:
-    """Open an image and use it; whatever goes wrong is a DataError with the file's name."""
+    """Open an image and use it; any error becomes a DataError with the file's name."""
     pillow = _pillow()
     try:
         with _quiet(pillow), pillow.open(source, formats=FORMATS) as image:

@@ -114,7 +114,7 @@ class LabeledImages(Dataset[tuple[Tensor, Tensor]]):
         return channels, height, width
 
     def name(self, index: int) -> str:
-        """Where an image comes from, for people."""
+        """Where an image comes from, as a readable name."""
         row = index if self.rows is None else int(self.rows[index])
         return self.names[row] if self.names else f"image {row}"
 

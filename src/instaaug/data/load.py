@@ -86,7 +86,7 @@ def load_data(
     }
     if isinstance(source, DataSplits | LabeledImages):
         name = source.name if isinstance(source, DataSplits) else ""
-        parts, name = _loaded_parts(source), name or (given if isinstance(given, str) else "")
+        parts, name = _parts_of(source), name or (given if isinstance(given, str) else "")
     elif not isinstance(source, str | Path):
         data = from_dataset(
             source, size=size, channels=channels, task=task, target_column=target_column,
@@ -141,7 +141,7 @@ def _call(source: str, options: Mapping[str, Any], seed: int) -> Any:
     return result
 
 
-def _loaded_parts(source: DataSplits | LabeledImages) -> dict[str, LabeledImages]:
+def _parts_of(source: DataSplits | LabeledImages) -> dict[str, LabeledImages]:
     if isinstance(source, LabeledImages):
         return {"all": source}
     parts = {"train": source.train, "validation": source.validation, "test": source.test}

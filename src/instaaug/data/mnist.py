@@ -64,7 +64,7 @@ def read_fashion_mnist(request: Request) -> dict[str, LabeledImages]:
     find=idx_folder,
 )
 def read_idx_set(request: Request) -> dict[str, LabeledImages]:
-    """Training and test images, whatever they show."""
+    """Training and test images of any set in this format."""
     folder = find_files(
         request,
         idx_folder,

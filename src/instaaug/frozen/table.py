@@ -365,7 +365,7 @@ def _open(path: Path, n_rows: int) -> np.ndarray | None:
     """
     try:
         array = np.lib.format.open_memmap(path, mode="r")
-    except Exception:  # in whatever way it is damaged
+    except Exception:  # however it is damaged
         return None
     is_column = array.ndim > 0 and len(array) == n_rows and array.dtype.kind in NUMBERS
     return array if is_column else None
@@ -434,7 +434,7 @@ def _any_joint(aug: InstaAug) -> Joint:
     like = next(aug.parameters())
     factors = {}
     for name, family in zip(aug.phi.names, aug.phi.families, strict=True):
-        assert isinstance(family, Family)  # noqa: S101  # a ModuleList forgets
+        assert isinstance(family, Family)  # noqa: S101  # nn.ModuleList is untyped
         factors[name] = family(like.new_zeros(1, family.n_raw))
     return Joint(factors)
 

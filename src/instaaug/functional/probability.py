@@ -85,7 +85,7 @@ def host_generator(generator: Generator | None) -> Generator | None:
     """A source of randomness on the host, as repeatable as the one given, which may be a device's.
 
     To read a number that a device has drawn, the host waits until the device has done all that
-    it was told before. But the state of a device's generator is kept by the host, and so a
+    it was given before. But the state of a device's generator is kept by the host, and so a
     generator can be seeded from it at once.
 
     Arguments:

@@ -26,7 +26,7 @@ from instaaug.methods.operations import (
 from instaaug.methods.registry import METHODS
 from instaaug.methods.simple import TransformAugmenter
 from instaaug.networks.encoders import PenultimateFeatures
-from instaaug.networks.model_interface import uncompiled
+from instaaug.networks.model_interface import unwrap_compiled
 from instaaug.parameterizations import CropGrid, make_family
 from instaaug.parameterizations.invariance import SMALL
 from instaaug.shapes import Images, repeat_batch
@@ -159,7 +159,7 @@ class AdaPolicy(TransformAugmenter, HeldOutLearner):
         gradient takes its place. So ``losses_of`` must not compare inputs.
         """
         features = self._features
-        if features is None or features.model is not uncompiled(model):
+        if features is None or features.model is not unwrap_compiled(model):
             features = PenultimateFeatures(model)
         raw = self.raw(held_out.inputs, features)
         at_once = max(1, MOST_ROWS // self.n_candidates)

@@ -28,7 +28,7 @@ from instaaug.methods.operations import (
 )
 from instaaug.methods.registry import METHODS
 from instaaug.networks.encoders import PenultimateFeatures
-from instaaug.networks.model_interface import evaluation_mode, run_eagerly, uncompiled
+from instaaug.networks.model_interface import evaluation_mode, run_eagerly, unwrap_compiled
 from instaaug.shapes import Images
 
 __all__ = [
@@ -89,7 +89,7 @@ def look_ahead_loss(
         >>> loss.item(), torch.autograd.grad(loss, weights)[0].item()  # 1.5², 2·1.5·0.5
         (2.25, 1.5)
     """
-    model, used = uncompiled(model), weights.detach()
+    model, used = unwrap_compiled(model), weights.detach()
     learned = {name: p for name, p in model.named_parameters() if p.requires_grad}
     with (
         run_eagerly(model),

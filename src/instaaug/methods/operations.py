@@ -190,15 +190,17 @@ def _hole(x: Images, value: Scalars) -> Float[Tensor, "batch 4"]:
 def _matrix(operation: Numbers, value: Scalars, aspect: float) -> Matrices:
     """Output to input coordinates; the identity for operations on pixel values."""
 
-    def given(name: str) -> Scalars:
+    def value_for(name: str) -> Scalars:
         return torch.where(operation == operation_index(name), value, 0.0)
 
-    zoom = 1 + given("zoom")
+    zoom = 1 + value_for("zoom")
     flipped_zoom = torch.where(operation == operation_index("flip"), -zoom, zoom)
     parts = (
-        _corner_shear(given("shear_x"), given("shear_y"), aspect),
-        translation_matrix(torch.stack([given("translate_x"), given("translate_y")], dim=-1)),
-        rotation_matrix(given("rotate"), aspect=aspect),
+        _corner_shear(value_for("shear_x"), value_for("shear_y"), aspect),
+        translation_matrix(
+            torch.stack([value_for("translate_x"), value_for("translate_y")], dim=-1)
+        ),
+        rotation_matrix(value_for("rotate"), aspect=aspect),
         scale_matrix(torch.stack([flipped_zoom, zoom], dim=-1)),
     )
     return reduce(product, parts)

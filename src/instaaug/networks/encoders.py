@@ -14,7 +14,7 @@ from instaaug.networks.model_interface import (
     evaluation_mode,
     pick_output,
     run_eagerly,
-    uncompiled,
+    unwrap_compiled,
 )
 from instaaug.shapes import Images
 
@@ -42,7 +42,7 @@ class PenultimateFeatures:
     """
 
     def __init__(self, model: nn.Module, *, output: Output | None = None) -> None:
-        self.model = uncompiled(model)
+        self.model = unwrap_compiled(model)
         self._output = output
         linear = [part for part in self.model.modules() if isinstance(part, nn.Linear)]
         if not linear or not linear[-1].in_features:

@@ -1,4 +1,4 @@
-"""Images to feature maps: networks for φ by name, and what is asked of one that a user brings."""
+"""Images to feature maps: named networks for φ, and the requirements on a user's own."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -179,7 +179,7 @@ NETWORKS: Registry[Callable[..., FeatureNetwork]] = Registry("network")
 
 @NETWORKS.register("glance")
 def glance(in_channels: int, *, width: float = 1.0) -> FeatureNetwork:
-    """The default: looks at no more than 32 × 32 pixels; two stages, 8 and 32 channels.
+    """The default: reads images at 32 × 32 pixels at most; two stages, 8 and 32 channels.
 
     Units of its maps, 16 × 16 and 8 × 8, see 11 and 23 of the 32 pixels: the paper's boxes.
     """
@@ -209,7 +209,7 @@ def make_network(name: str, *, in_channels: int, width: float) -> FeatureNetwork
 def feature_channels(network: FeatureNetwork, *, in_channels: int) -> tuple[int, ...]:
     """Channels of each map, as the network says or as a blank image shows."""
     declared = getattr(network, "out_channels", None)
-    if isinstance(declared, list | tuple):  # a single number is some layer's own affair
+    if isinstance(declared, list | tuple):  # a single number belongs to some layer
         return tuple(declared)
     reference = next(network.parameters(), torch.zeros(1))
     with torch.no_grad():

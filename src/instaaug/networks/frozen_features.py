@@ -1,4 +1,4 @@
-"""Feature maps for φ from a model that is not trained: where it sees evidence for which class."""
+"""Feature maps for φ from a frozen model: where it finds evidence for which class."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ from instaaug.networks.model_interface import (
     evaluation_mode,
     pick_output,
     run_eagerly,
-    uncompiled,
+    unwrap_compiled,
 )
 from instaaug.shapes import Images, Maps
 
@@ -26,7 +26,7 @@ __all__ = ["N_EVIDENCE", "FrozenFeatures", "LastMap", "class_evidence", "find_la
 
 CHUNK_ON_CPU = 32
 SMALLEST_SPREAD = 1e-6  # of a channel that says anything
-N_CANDIDATES = 16  # classes that each place is asked about
+N_CANDIDATES = 16  # classes that are scored at each place
 N_EVIDENCE = 12
 N_WATCHED = 2  # images: what is the same for all of them has another length
 MOST_OTHER_TOKENS = 5  # for the class, registers
@@ -40,7 +40,7 @@ class FrozenFeatures(nn.Module):
     The features of a trained model say where the object is, so that a small head on top learns
     from few images; and they come from a pass that test-time augmentation makes anyway, for the
     whole image is one of its views. Where the model ends in pooling and a linear layer, that layer
-    is asked at every place of the last map which class it would name
+    is applied at every place of the last map
     (:func:`~instaaug.networks.frozen_features.class_evidence`); otherwise the last map itself is
     read.
 
@@ -48,7 +48,7 @@ class FrozenFeatures(nn.Module):
     ``.train()``, and is not saved.
 
     Arguments:
-        model: Predicts classes; in evaluation mode whenever it is asked.
+        model: Predicts classes; it is run in evaluation mode.
         size: Side, or height and width, of the images it takes.
         in_channels: Channels of the images.
         width: Channels of the map that φ's heads read.
@@ -81,7 +81,7 @@ class FrozenFeatures(nn.Module):
         self._output = output
         with run_eagerly(model):
             image_shape = (in_channels, height, side)
-            self.place: LastMap = find_last_map(uncompiled(model), image_shape, output=output)
+            self.place: LastMap = find_last_map(unwrap_compiled(model), image_shape, output=output)
         channels = N_EVIDENCE if self.place.has_classes else self.place.channels
         self.register_buffer("mean", torch.zeros(channels, 1, 1))
         self.register_buffer("std", torch.ones(channels, 1, 1))
@@ -94,15 +94,15 @@ class FrozenFeatures(nn.Module):
         return self._model[0]
 
     def reads(self, model: nn.Module | None) -> bool:
-        """Whether these are features of ``model``, be it compiled or not."""
-        return model is not None and uncompiled(model) is uncompiled(self.model)
+        """Whether these are features of ``model``, compiled or not."""
+        return model is not None and unwrap_compiled(model) is unwrap_compiled(self.model)
 
     def features_and_outputs(self, x: Images) -> tuple[Maps, Any]:
         """The model's features at each place, ``(B, E, h, w)``, and what it returns for ``x``.
 
         The features carry no gradient; what it returns does, as if the model had been called.
         """
-        model, outputs = uncompiled(self.model), list[Tensor]()
+        model, outputs = unwrap_compiled(self.model), list[Tensor]()
         with ExitStack() as stack:
             module = model.get_submodule(self.place.name)
             hook = module.register_forward_hook(lambda _, __, out: outputs.append(out))
@@ -174,7 +174,7 @@ def class_evidence(
 
     Arguments:
         features: The last map of the model.
-        logits: What the model says of the whole image.
+        logits: The model's output for the whole image.
         weight: Of its linear layer; None if the channels of the map are the classes.
         bias: Of its linear layer, if it has one.
 
@@ -275,7 +275,7 @@ class LastMap:
             return None, None
         layer = model.get_submodule(self.head)
         assert isinstance(layer, nn.Linear | nn.Conv2d)  # noqa: S101  # found as such
-        bias: Tensor | None = layer.bias  # torch's own annotation forgets bias=False
+        bias: Tensor | None = layer.bias  # torch's annotation ignores bias=False
         weight = layer.weight.detach().flatten(1)
         return weight, bias if bias is None else bias.detach()
 

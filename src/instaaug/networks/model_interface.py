@@ -17,7 +17,7 @@ __all__ = [
     "output_rows",
     "pick_output",
     "run_eagerly",
-    "uncompiled",
+    "unwrap_compiled",
 ]
 
 
@@ -97,7 +97,7 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
             part.training = training
 
 
-def uncompiled(model: nn.Module) -> nn.Module:
+def unwrap_compiled(model: nn.Module) -> nn.Module:
     """The model behind ``torch.compile``, whose hooks would not be called."""
     inner = getattr(model, "_orig_mod", model)
     return inner if isinstance(inner, nn.Module) else model

@@ -125,7 +125,7 @@ class CategoricalFamily(Family):
 
     Arguments:
         table: The rows to choose from.
-        preference: Which rows to lean to at the start; larger is likelier.
+        preference: Of each row, at the start; larger is likelier.
         jitter: Cells and limits of the centers, where boxes may move.
     """
 
@@ -161,7 +161,7 @@ class CategoricalFamily(Family):
 
     @override
     def raw_at(self, entropy: float) -> Float[Tensor, " n_raw"]:
-        """Logits that lean to the preferred rows just as much as the entropy allows."""
+        """Logits that favor the preferred rows as far as the entropy allows."""
         low, high = 0.0, 1e5
         for _ in range(100):
             lean = (low + high) / 2
@@ -218,9 +218,9 @@ def make_family(space: Space, grid: CropGrid | None = None) -> Family:
 
 
 def _large_then_central(boxes: Float[Tensor, "k 4"]) -> Float[Tensor, " k"]:
-    """Prefer large boxes and, ever so slightly, central ones.
+    """Prefer large boxes and, very slightly, central ones.
 
-    No two boxes are liked alike, or a grid of one size could not start below log K.
+    No two boxes are equally preferred, or a grid of one size could not start below log K.
     """
     rank = boxes[:, :2].norm(dim=-1).argsort(stable=True).argsort().double()
     return boxes[:, 2].double() - 1e-3 * rank.log1p()

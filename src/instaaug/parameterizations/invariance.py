@@ -229,7 +229,7 @@ class InvarianceModule(nn.Module):
         without_class = classes is None and not self.training
         factors = {}
         for name, family, head in zip(self.names, self.families, self.heads, strict=True):
-            assert isinstance(family, Family)  # noqa: S101  # nn.ModuleList forgets its type
+            assert isinstance(family, Family)  # noqa: S101  # nn.ModuleList is untyped
             if without_class and isinstance(head, ClassHead):
                 factors[name] = family.without_class(head.raw, batch)
             else:

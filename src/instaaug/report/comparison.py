@@ -294,7 +294,7 @@ def compare_scores(
     Without a reference, the best baseline among those with all runs done is taken. Choosing it by
     the scores that are tested matters: its luck is part of why it was chosen. A win over it is
     found too rarely rather than too often, and a loss to it too often. A win is one over *that*
-    row: a baseline that is better in truth may have had bad luck and not be it. Rows of baselines
+    row: a baseline that is truly better may have been unlucky. Rows of baselines
     are part of Holm's adjustment, which for ours is never weaker than one over ours alone.
     Name the reference before there are scores, and all p-values are what they claim to be.
 

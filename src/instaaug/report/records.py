@@ -7,7 +7,7 @@ from sys import float_info
 from typing import Any, Literal, TypeGuard
 
 from instaaug.errors import DataError
-from instaaug.safe_files import read_csv, read_json, read_yaml
+from instaaug.safe_files import read_config, read_csv, read_json
 from instaaug.stats import wilson_interval
 
 __all__ = ["Kind", "Part", "RunRecord", "Score", "accuracy_of", "kind_of", "read_record"]
@@ -105,7 +105,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
             "`instaaug tta fit` make one."
         )
     config: dict[str, Any] = {}
-    for name, value in read_yaml(folder / "config.yaml").items():
+    for name, value in read_config(folder / "config.yaml").items():
         if isinstance(value, dict):
             config |= {f"{name}.{key}": part for key, part in value.items()}
         else:

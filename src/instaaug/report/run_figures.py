@@ -105,14 +105,14 @@ def _leaderboard_names(groups: Sequence[Sequence[tuple[RunRecord, Score]]]) -> l
         rivals = [
             dict(settings_key(other)) for other, _ in firsts if _method(other) == _method(record)
         ]
-        told = [
+        details = [
             f"{name} {_write_setting(record.config[name])}"
             for name in record.config
             if any(rival.get(name) != settings.get(name) for rival in rivals)
         ]
         views = [] if score.n_samples is None else [f"{score.n_samples} samples at test time"]
         seeds = [f"{len(members)} seed{'s' * (len(members) > 1)}"] if some_differ else []
-        names.append(", ".join([_method(record), *told, *views, *seeds]))
+        names.append(", ".join([_method(record), *details, *views, *seeds]))
     return names
 
 

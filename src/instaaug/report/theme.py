@@ -61,11 +61,11 @@ def figure(width: float, height: float) -> Iterator["Figure"]:
             "Figures need matplotlib, which is not installed. Run: pip install 'instaaug[report]'"
         ) from error
     with rc_context(STYLE):
-        yield _shown_in_notebooks(Figure)(figsize=(width, height), layout="constrained")
+        yield _with_notebook_display(Figure)(figsize=(width, height), layout="constrained")
 
 
 @cache
-def _shown_in_notebooks(kind: type["Figure"]) -> type["Figure"]:
+def _with_notebook_display(kind: type["Figure"]) -> type["Figure"]:
     """Figures that a notebook shows although pyplot, with its global state, was never imported."""
     from matplotlib import rc_context
 

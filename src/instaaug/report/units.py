@@ -78,7 +78,7 @@ def unit_of(parameter: Parameter) -> Unit:
 
 
 def choice_names(choices: Choices) -> list[str]:
-    """What each choice does, in words; mirrorings are told by their signs.
+    """What each choice does, in words; flips are recognized by their signs.
 
     Example:
         >>> choice_names(Choices(((1.0, 1.0), (-1.0, 1.0))))

@@ -84,7 +84,7 @@ class DataFacts:
 
         Raises:
             TypeError: If a value is absent, unknown or of another type. The number of outputs, for
-                one, is handed to whatever function the settings name as the model.
+                one, is passed to the function that the settings name as the model.
         """
         counts, texts = ("image_size", "channels", "n_targets", "decode_size"), ("split_hash",)
         wrong = [name for name in counts if type(values.get(name)) is not int]

@@ -46,7 +46,7 @@ Numbers = tuple[float, ...]
 
 @dataclass(frozen=True)
 class ModelSource:
-    """A trained model that has been found, and what it says of itself.
+    """A trained model that was found, and what is known of it.
 
     Arguments:
         make: Makes the model, given the number of classes.
@@ -138,8 +138,10 @@ class FrozenModel:
 
     def prepare(self, pixels: Tensor) -> Tensor:
         """8-bit pixels, normalized as the model expects, in their own size."""
-        nobody = torch.zeros(len(pixels))
-        return NormalizedImages((pixels, nobody), mean=self.mean, std=self.std).first(len(pixels))
+        no_targets = torch.zeros(len(pixels))
+        return NormalizedImages((pixels, no_targets), mean=self.mean, std=self.std).first(
+            len(pixels)
+        )
 
     def check_outputs(self, size: int, classes: Sequence[str]) -> None:
         """Raise unless the model takes images of this size and has an output for every class."""
@@ -363,7 +365,7 @@ def split_by_hash(images: LabeledImages, config: TtaSettings) -> DataSplits:
     """Images to learn from and, as the test set, those held out.
 
     An image's own pixels decide on which side it falls, so that a photo that is there twice is
-    not on both. With a limit, images from all over the set are taken.
+    not on both. With a limit, evenly spaced images are taken.
 
     Raises:
         DataError: If there are too few images for that.

@@ -1,4 +1,4 @@
-"""Ask runs about single inputs: what was learned for each, what the model says of its views."""
+"""Observe runs on single inputs: learned distributions, and the model's outputs for views."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -203,7 +203,7 @@ def find_shared_inputs(
 
     Arguments:
         runs: The runs.
-        most: How many images to take, from all over those that there are.
+        most: How many images to take, evenly spaced.
         on_decode: Called with the number of files decoded and of all files.
 
     Returns:

@@ -78,7 +78,7 @@ def find_policy(
     Each of ``augmenter.n_folds`` splits of the training images, stratified, holds out 40 % of
     them. A model is trained without augmentation on the rest, and what it finds with
     ``augmenter.n_trials`` trials on the held-out images joins the policy. Validation and test
-    images are never looked at. The seed of the settings decides everything.
+    images are never used. The seed of the settings decides everything.
 
     Arguments:
         config: The run that the policy is for; a fold's model is trained as it says.
@@ -186,7 +186,7 @@ def _make_held_out_batch(
 
 
 def check_search(augmenter: FastAutoAugment) -> None:
-    """Raise before a model is trained in vain."""
+    """Raise if the search cannot succeed, before any model is trained."""
     import_optuna()
     most = augmenter.n_folds * N_BEST * N_SUBPOLICIES
     if most > augmenter.n_policies:

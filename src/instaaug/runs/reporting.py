@@ -380,7 +380,7 @@ def write_report(
         out: The folder of the report; ``report`` in the run's own folder by default, or ``report``
             here if there are several.
         n_inputs: Most test images to show.
-        n_views: Views of each that the model is asked about; by default the most that the result
+        n_views: Views of each that the model is run on; by default the most that the result
             of any of the runs is from.
         on_decode: Called with the number of files decoded and of all files.
         on_progress: Called with the number of images done, over all runs, and of all.

@@ -189,8 +189,8 @@ def fit_views(
         model: The model that stays as it is.
         images: To learn from.
         size: Side of what the model sees.
-        folder: Where to keep what the model says of every view.
-        table: What it has said, if it was asked before.
+        folder: Where to keep the model's outputs for every view.
+        table: These outputs, if they were computed before.
         steps: Of the optimizer; those of the settings by default.
         on_table: Called with the number of images whose views the model has seen, and of all.
     """
@@ -317,7 +317,7 @@ def fit_frozen(
             config, found.model, found.splits.train, size=found.size, folder=run.table,
             on_table=on_table,
         )  # fmt: skip
-    except Exception:  # a slip in the settings must not occupy the folder
+    except Exception:  # a mistake in the settings must not occupy the folder
         if is_new and not run.table.exists():
             run.withdraw()
         raise

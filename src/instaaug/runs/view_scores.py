@@ -1,4 +1,4 @@
-"""What a frozen model says of several views, merged, and how good that is."""
+"""A frozen model's outputs for several views, merged and scored."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -137,7 +137,7 @@ def merge_outputs(
 def merge_tabulated_outputs(
     aug: InstaAug, table: ViewTable, inputs: NormalizedImages, counts: Sequence[int]
 ) -> dict[int, Logits]:
-    """The same for learned views, from what the model has said of all views before.
+    """Merge the outputs for learned views, taken from a table instead of the model.
 
     Arguments:
         aug: Chooses the views.
@@ -174,7 +174,7 @@ def batch_counter(on_progress: Callable[[int, int], None] | None, total: int) ->
 
 
 def _scores(augmenter: Augmenter, model: FrozenModel, x: Images, views: Views) -> Iterator[Tensor]:
-    """Logits for one view after the other; for the first, what the model has said already."""
+    """Logits view by view; those of the first are reused where the model has run on it already."""
     for k, row in enumerate(views.theta):
         if k == 0 and views.first is not None:
             yield Merging().scores(views.first, len(x))

@@ -269,7 +269,7 @@ def _check_probe_settings(seed: int, validation_fraction: float, decays: Sequenc
     if not decays or not all(0 < decay < float("inf") for decay in decays):
         raise ArgumentError(
             f"`decays` must be positive and finite, at least one: got {list(decays)}. "
-            "Without decay, weights grow forever where classes can be told apart."
+            "Without decay, weights grow without bound where classes are separable."
         )
 
 

@@ -234,7 +234,7 @@ class AugmentedTask(LightningModule, ABC):
         return {"search_loss": objective.detach()}
 
     def _learn(self, objective: Tensor) -> None:
-        """The pass of the model, in which an augmenter learns along unless it has its own."""
+        """The backward pass and the step of the model, and of φ unless φ has its own step."""
         self.manual_backward(objective / self.accumulate_grad_batches)
         if isinstance(self.augmenter, HeldOutLearner):
             self.augmenter.zero_grad()
@@ -354,7 +354,7 @@ class AugmentedTask(LightningModule, ABC):
             return
         torch.set_rng_state(self._resumed["random_state"])
         loader = self.trainer.train_dataloader
-        if isinstance(loader, BatchLoader):  # others are Lightning's affair
+        if isinstance(loader, BatchLoader):  # Lightning restores others
             loader.load_state_dict(self._resumed["loader"])
         self._resumed = None
 
@@ -384,7 +384,7 @@ def check_weights(module: nn.Module, numbers: Iterable[float | int], *, epoch: i
 class EpochMeans:
     """Sums of what steps report; a number that some steps lack is averaged over the others.
 
-    Nothing waits for the device before :meth:`means` is asked.
+    Nothing waits for the device until :meth:`means` is called.
 
     Arguments:
         sums: By name, so far.

@@ -124,7 +124,7 @@ def write_names(
         canvas: The figure.
         axes: With all lines drawn and limits set.
         lines: What to name.
-        others: Coordinates of further lines that had better not be hidden.
+        others: Coordinates of further lines that should not be hidden.
     """
     texts = [_name(axes, line) for line in lines]
     outside = [_is_near_edge(axes, line) for line in lines]

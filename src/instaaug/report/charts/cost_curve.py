@@ -84,7 +84,7 @@ class _Curve:
     @classmethod
     def of(cls, name: str, points: Sequence[Point], index: int) -> "_Curve":
         """The curve that is drawn as number ``index``."""
-        rows = sorted(_checked_point(name, point) for point in points)
+        rows = sorted(_check_point(name, point) for point in points)
         if not rows:
             raise ArgumentError(f"`curves` must have a point per method: got none for {name!r}.")
         views, accuracy, low, high = (list(column) for column in zip(*rows, strict=True))
@@ -106,7 +106,7 @@ class _Curve:
         return any(high > low for low, high in zip(self.low, self.high, strict=True))
 
 
-def _checked_point(name: str, point: Point) -> tuple[float, float, float, float]:
+def _check_point(name: str, point: Point) -> tuple[float, float, float, float]:
     if len(point) not in (2, 4) or not all(isfinite(value) for value in point):
         raise ArgumentError(
             "`curves` must hold points (views, accuracy) or (views, accuracy, low, high), all "

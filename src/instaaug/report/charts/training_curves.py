@@ -67,7 +67,7 @@ def draw_training_curves(
         >>> [axes.get_title(loc="left") for axes in drawing.axes]
         ['loss', 'entropy of crop (nats)']
     """
-    bands = {name: _checked_band(name, band) for name, band in (bands or {}).items()}
+    bands = {name: _check_band(name, band) for name, band in (bands or {}).items()}
     columns = _columns(history)
     panels = [panel for panel in _panels(columns, bands) if panel.lines]
     if not panels:
@@ -112,7 +112,7 @@ class _Panel:
         return self.band is None and min(shown) > 0 and max(shown) >= WIDE * min(shown)
 
 
-def _checked_band(name: str, band: Band) -> tuple[float, float]:
+def _check_band(name: str, band: Band) -> tuple[float, float]:
     low, high = band
     if not (isfinite(low) and isfinite(high) and low <= high):
         raise ArgumentError(

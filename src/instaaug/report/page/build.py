@@ -23,7 +23,7 @@ __all__ = ["TINY", "Encoding", "best_encoding", "data_uris", "page_html", "side_
 N_TRIED = 12
 BASE64 = 4 / 3  # characters per byte
 
-TINY = 48  # pixels: pictures so low lose nothing, and take little room all the same
+TINY = 48  # pixels: pictures of this height are stored without loss, and are small even so
 
 Pixels = UInt8[Tensor, "_ _ _ _"]
 """N pictures of h × w pixels, ``(N, h, w, C)``."""
@@ -56,9 +56,9 @@ ENCODINGS = tuple(
 
 
 def best_encoding(groups: Sequence[Pixels], most_bytes: float) -> Encoding:
-    """The best encoding with which all pictures take no more than so many characters.
+    """The best encoding with which all pictures fit into ``most_bytes``.
 
-    A dozen of each group are tried.
+    The size is estimated from a dozen pictures of each group.
     """
     for encoding in ENCODINGS:
         if sum(_expected_size(group, encoding) for group in groups) <= most_bytes:
@@ -105,8 +105,8 @@ def page_html(content: PageContent) -> str:
     """The whole page as HTML: no server, no network, nothing beside the file.
 
     Whatever is in the content's texts is shown as text. It travels as JSON, from which the page
-    is built node by node, and the browser is told to run and to load nothing but what was put in
-    here.
+    is built node by node, and the content security policy lets the browser run and load nothing
+    else.
 
     Arguments:
         content: What the page shows. Numbers that are not finite are shown as missing.
@@ -191,7 +191,7 @@ def _dump(content: Any) -> str:
 
 
 def _without_infinities(value: Any) -> Any:
-    """The same with None for what JSON has no word for."""
+    """The value with None in place of infinities and NaN, which JSON lacks."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

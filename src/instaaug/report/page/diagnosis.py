@@ -18,7 +18,7 @@ __all__ = ["diagnose"]
 NARROW = 0.01  # of a range: as good as nothing
 WIDE = 0.98  # of a range, or of all choices: as good as everything
 SLACK = 0.05  # nats by which the entropy may miss its band
-TOLD_APART = 0.01  # of the entropy that there can be: less says nothing about the input
+LEAST_INFORMATION = 0.01  # of the entropy that there can be: less says nothing about the input
 SPREAD = 0.02  # of the learned width: ranges of inputs that differ less are alike
 FEW = 30  # test images
 
@@ -59,7 +59,7 @@ def diagnose(
     for factor in factors:
         found += _entropy(factor, history)
         if reads_input:
-            found += _ignored_input(factor, is_fit=is_fit)
+            found += _ignored_input_warnings(factor, is_fit=is_fit)
     return sorted(found, key=lambda warning: warning["level"] != "serious")
 
 
@@ -75,7 +75,7 @@ def _entropy(factor: ObservedFactor, history: History) -> Iterator[PageWarning]:
     epochs = [value for value in values if value is not None and isfinite(value)]
     low, high = factor.band
     if epochs and not any(low - SLACK <= value <= high + SLACK for value in epochs):
-        yield _missed_band(factor, epochs, factor.band)
+        yield _band_warning(factor, epochs, factor.band)
 
 
 def _collapse(factor: ObservedFactor, mean: float, band: Band) -> PageWarning:
@@ -112,7 +112,7 @@ def _saturation(factor: ObservedFactor, mean: float, band: Band) -> PageWarning:
     }
 
 
-def _missed_band(factor: ObservedFactor, epochs: Sequence[float], band: Band) -> PageWarning:
+def _band_warning(factor: ObservedFactor, epochs: Sequence[float], band: Band) -> PageWarning:
     above = epochs[-1] > band[1]
     return {
         "title": f"{humanize(factor.name)}: the band was never reached",
@@ -154,15 +154,15 @@ def _extent(factor: ObservedFactor, entropy: float) -> str:
     return f"{_relative_width(factor, entropy):.1%} of each range is left"
 
 
-def _ignored_input(factor: ObservedFactor, *, is_fit: bool) -> Iterator[PageWarning]:
+def _ignored_input_warnings(factor: ObservedFactor, *, is_fit: bool) -> Iterator[PageWarning]:
     """A warning if φ gives all inputs nearly the same distribution."""
     if len(factor.theta[0]) < 2 or factor.max_entropy is None:
         return
     if factor.probs is not None:
-        told = float(mutual_information(factor.probs))
-        if told >= TOLD_APART * factor.max_entropy:
+        information = float(mutual_information(factor.probs))
+        if information >= LEAST_INFORMATION * factor.max_entropy:
             return
-        seen = f"the mutual information between input and choice is {told:.3f} nats"
+        seen = f"the mutual information between input and choice is {information:.3f} nats"
     elif isinstance(factor.space, Interval) and factor.low is not None:
         seen = _describe_equal_ranges(factor, factor.space)
         if not seen:
@@ -185,18 +185,18 @@ def _describe_equal_ranges(factor: ObservedFactor, space: Interval) -> str:
     width = (factor.high - factor.low).mean(dim=0)
     ends = torch.stack([factor.low, factor.high])
     spread = ends.std(dim=1, correction=0).mean(dim=0)
-    told = []
+    differences = []
     for i, parameter in enumerate(space.parameters):
         if not parameter.learned:
             continue
         if spread[i] >= SPREAD * width[i]:
             return ""
         unit = replace(unit_of(parameter), signed=False)
-        told.append(
+        differences.append(
             f"the ends of {humanize(parameter.name)} differ by {unit.write(float(spread[i]))}, "
             f"its width is {unit.write(float(width[i]))}"
         )
-    return "; ".join(told)
+    return "; ".join(differences)
 
 
 def _losses(history: History) -> Iterator[PageWarning]:

@@ -83,7 +83,7 @@ PARTS: tuple[Part, ...] = ("plain", "augmented")
 
 @dataclass(frozen=True)
 class Observations:
-    """N inputs, what was found for each, and what the model says of n views of it.
+    """N inputs, what was learned for each, and the model's outputs for n views of each.
 
     Arguments:
         pictures: The inputs, small enough for a page, ``(N, h, w, C)``.
@@ -188,10 +188,10 @@ def _parameter_range(parameter: Parameter) -> ParameterRange:
 
 
 def inputs_of(seen: Observations, *, classes: Sequence[str]) -> list[RunInput]:
-    """What the run makes of each input; the pictures of its views are still to come.
+    """What the run makes of each input; the pictures of its views are added later.
 
     Arguments:
-        seen: All that was seen.
+        seen: The observations.
         classes: Names; none for a regression.
     """
     return [_input(seen, i, is_class=bool(classes)) for i in range(len(seen.pictures))]
@@ -220,7 +220,7 @@ def _input(seen: Observations, i: int, *, is_class: bool) -> RunInput:
 
 
 def _likeliest(merged: Tensor, plain: Tensor) -> list[int]:
-    """Classes worth a line: the likeliest at the end, at the start and without views."""
+    """The classes to show: the likeliest from all views, from the first, and from the image."""
     total = plain + (merged[-1] + merged[0] if len(merged) else 0)
     last = merged[-1] if len(merged) else plain
     chosen = total.topk(min(N_CLASSES, len(plain))).indices.tolist()
@@ -382,7 +382,7 @@ def result_rows(record: RunRecord) -> list[ResultRow]:
     """
     if record.kind == "tta":
         if rows := _scored_rows(record.scores):
-            return list(_compared_rows(rows, record.scores.get("comparisons", [])))
+            return list(_comparison_rows(rows, record.scores.get("comparisons", [])))
         rows = _scored_rows(record.results)
         most = max((row["views"] for row in rows), default=None)
         return [_fit_row(row, str(row["name"]), is_main=row["views"] == most) for row in rows]
@@ -409,8 +409,8 @@ def _result_row(score: Score, *, is_main: bool) -> ResultRow:
     }
 
 
-def _compared_rows(rows: Sequence[Any], comparisons: Sequence[Any]) -> Iterator[ResultRow]:
-    """Learned views with their test; what counts is the most of them, not the best."""
+def _comparison_rows(rows: Sequence[Any], comparisons: Sequence[Any]) -> Iterator[ResultRow]:
+    """A row per result, learned views with their test; the main row is that of the most views."""
     found = {(c["name"], c["views"]): c for c in comparisons}
     learned = [row for row in rows if (row["name"], row["views"]) in found]
     main = max(learned, key=lambda row: row["views"], default=None)

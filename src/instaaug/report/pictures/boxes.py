@@ -34,10 +34,10 @@ __all__ = [
     "draw_content",
     "draw_drawn_boxes",
     "draw_sizes",
-    "drawn_column",
     "likeliest_column",
     "overhang",
     "sampled_density",
+    "samples_column",
     "shares_above",
     "sizes_column",
 ]
@@ -394,7 +394,7 @@ def draw_sizes(axes: "Axes", boxes: Float[Tensor, "k 4"], probs: Float[Tensor, "
 def box_columns(factor: ObservedFactor, images: Images) -> Iterator[PanelColumn]:
     """What is likely, if boxes have probabilities, else what was drawn; and sizes."""
     if factor.probs is None:
-        yield drawn_column(factor, images)
+        yield samples_column(factor, images)
     else:
         yield centers_column(factor, images)
         yield likeliest_column(factor, images)
@@ -441,7 +441,7 @@ def likeliest_column(factor: ObservedFactor, images: Images) -> PanelColumn:
     return PanelColumn("likeliest boxes", panel_aspect(images), draw)
 
 
-def drawn_column(
+def samples_column(
     factor: ObservedFactor, images: Images, ink: ProbabilityInk | None = None
 ) -> PanelColumn:
     """Some of the boxes that were drawn, the likeliest on top, colored by probability.

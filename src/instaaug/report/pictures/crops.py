@@ -20,8 +20,8 @@ from instaaug.report.pictures.boxes import (
     draw_boxes,
     draw_centers,
     draw_content,
-    drawn_column,
     overhang,
+    samples_column,
     sizes_column,
 )
 from instaaug.report.pictures.rows import ColumnGroup, InputRows, check_same_images
@@ -257,7 +257,7 @@ def draw_crop_comparison(
     columns = [
         ColumnGroup(
             name,
-            (drawn_column(crop, images, ink), centers_column(crop, images), sizes_column(crop)),
+            (samples_column(crop, images, ink), centers_column(crop, images), sizes_column(crop)),
         )
         for name, crop in crops.items()
     ]

@@ -268,7 +268,7 @@ class Scalar:
         return float(self.low[i]), float(self.high[i])
 
     def values(self, i: int) -> list[float]:
-        """What was drawn for an input, as much of it as can be told apart."""
+        """The samples of an input, as many as can be distinguished."""
         return self.drawn[:MOST_DOTS, i].tolist()
 
     @property

@@ -180,8 +180,8 @@ class _Arcs:
         return cls(head, safe, list(_longer(used, 0.0)), list(_longer(unsafe, SHORTEST)))
 
     @property
-    def unused(self) -> list[Piece]:
-        """What of the safe range was not learned."""
+    def unlearned_pieces(self) -> list[Piece]:
+        """The parts of the safe range that were not learned."""
         low, high = self.used[0] if self.used else (self.safe[1], self.safe[1])
         return list(_longer([(self.safe[0], low), (high, self.safe[1])], SHORTEST))
 
@@ -221,7 +221,7 @@ def _explain(axes: "Axes", panel: ArcPanel, headline: "Text") -> None:
     parts = (
         ("head", [(arcs.head, arcs.head)]),
         ("too far", arcs.unsafe),
-        ("safe,\nnot learned", arcs.unused),
+        ("safe,\nnot learned", arcs.unlearned_pieces),
         ("learned", arcs.used),
     )
     for words, pieces in parts:

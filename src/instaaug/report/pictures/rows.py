@@ -197,7 +197,7 @@ class InputRows:
         return title + caption + SPACE
 
     def draw(self, draw_foot: Callable[[Sheet, float], None] | None = None) -> "Figure":
-        """Draw everything; the foot is told where its upper end is."""
+        """Draw everything; the footer receives the position of its upper edge."""
         with sheet(self.width, self.height) as page:
             self._write_headings(page)
             for i in range(len(self.images)):
