@@ -33,7 +33,7 @@ class Registry(Mapping[str, T], Generic[T]):
         self._things: dict[str, T] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Return a decorator that files a thing under ``name``; a name is given only once."""
+        """Return a decorator that registers a thing as ``name``; each name is used once."""
 
         def file(thing: T) -> T:
             if name in self._things:
@@ -93,7 +93,7 @@ def import_object(module: str, attribute: str, *, argument: str, kind: str = "fu
 
 @contextmanager
 def working_folder() -> Iterator[None]:
-    """Find modules in the working folder too, after all others: a command does not by itself."""
+    """Also find modules in the working folder, after all others; commands do not by default."""
     before = list(sys.path)
     sys.path.append(str(Path.cwd()))
     try:

@@ -17,7 +17,7 @@ ROUNDING = 1e-14  # a variance so much smaller than the squares is not one
 class Tally(ABC):
     """A vector of sums over inputs, and the scores that follow from it.
 
-    It is kept in double precision on the processor: not every accelerator has that.
+    It is kept in double precision on the CPU: not every accelerator has that.
     """
 
     def __init__(self, size: int) -> None:

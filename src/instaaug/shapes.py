@@ -69,7 +69,7 @@ def check_images(x: Tensor, *, channels: int | None = None) -> None:
 def check_finite(value: Tensor, *, name: str, advice: str) -> None:
     """Raise if ``value`` holds a NaN or an infinity.
 
-    On a processor one sum tells, for both propagate. On an accelerator the check is queued on the
+    On a CPU one sum is enough, for both propagate. On an accelerator the check is queued on the
     device, so that the host does not wait; inside a compiled graph it is left out.
     """
     if torch.compiler.is_compiling():

@@ -260,7 +260,7 @@ def test_bad_arguments_are_refused_at_the_door(tmp_path: Path) -> None:
         export_phi(aug, path, images(2, channels=1))
     with pytest.raises(NonFiniteError, match="`x` must be finite"):
         export_phi(aug, path, images(2) / 0)
-    with pytest.raises(ArgumentError, match=r"on the processor.*got cpu, meta. Call aug.cpu\(\)"):
+    with pytest.raises(ArgumentError, match=r"on the CPU.*got cpu, meta. Call aug.cpu\(\)"):
         export_phi(aug, path, images(2).to("meta"))
     with pytest.raises(ArgumentError, match="got cpu, meta"):
         export_phi(_elsewhere(aug), path, images(2))

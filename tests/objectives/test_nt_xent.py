@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from instaaug.errors import ArgumentError
 from instaaug.objectives import ScoreFactor, score_risk
-from instaaug.objectives.nt_xent import contrast
+from instaaug.objectives.nt_xent import nt_xent
 
 
 def some_views(n: int, *, seed: int = 0, d: int = 4) -> Tensor:
@@ -29,7 +29,7 @@ def naive_loss(rows: list[Tensor], anchor: int, partner: int, temperature: float
 @pytest.mark.parametrize("temperature", [0.1, 1.0])
 def test_losses_are_those_of_a_double_loop(n: int, temperature: float) -> None:
     z = some_views(n)
-    losses = contrast(z, temperature=temperature).losses
+    losses = nt_xent(z, temperature=temperature).losses
     rows = list(z.flatten(0, 1))
     expected = [naive_loss(rows, r, (r + n) % (2 * n), temperature) for r in range(2 * n)]
     torch.testing.assert_close(losses.flatten(), torch.tensor(expected, dtype=torch.float64))
@@ -39,21 +39,21 @@ def test_length_of_projections_does_not_matter() -> None:
     z = some_views(4)
     scale = torch.rand(2, 4, 1, dtype=torch.float64) * 9 + 0.1
     torch.testing.assert_close(
-        contrast(z, temperature=0.5).losses, contrast(z * scale, temperature=0.5).losses
+        nt_xent(z, temperature=0.5).losses, nt_xent(z * scale, temperature=0.5).losses
     )
 
 
 @pytest.mark.parametrize("n", [1, 3, 8])
 def test_parallel_projections_cost_the_logarithm_of_all_others(n: int) -> None:
     z = torch.ones(2, n, 3, dtype=torch.float64)
-    found = contrast(z, temperature=0.2)
+    found = nt_xent(z, temperature=0.2)
     torch.testing.assert_close(found.losses, torch.full_like(found.losses, log(2 * n - 1)))
 
 
 def test_closed_form_where_inputs_are_at_right_angles() -> None:
     n, temperature = 4, 0.3
     z = torch.eye(n, dtype=torch.float64).expand(2, n, n)
-    found = contrast(z, temperature=temperature)
+    found = nt_xent(z, temperature=temperature)
     expected = log(1 + (2 * n - 2) * exp(-1 / temperature))
     torch.testing.assert_close(found.losses, torch.full_like(found.losses, expected))
     assert found.is_found.all()
@@ -64,7 +64,7 @@ def test_found_are_those_whose_nearest_is_the_partner() -> None:
     rows = F.normalize(z.flatten(0, 1), dim=-1)
     cosines = (rows @ rows.T).fill_diagonal_(-2)
     expected = cosines.argmax(dim=1) == torch.arange(12).roll(6)
-    found = contrast(z, temperature=0.5).is_found
+    found = nt_xent(z, temperature=0.5).is_found
     assert torch.equal(found.flatten(), expected)
     assert found.any()
     assert not found.all()
@@ -74,7 +74,7 @@ def test_credit_is_what_a_view_changes_less_what_does_not_depend_on_it() -> None
     n, temperature = 3, 0.4
     z = some_views(n, seed=1)
     rows = list(z.flatten(0, 1))
-    credited = contrast(z, temperature=temperature).credits().flatten()
+    credited = nt_xent(z, temperature=temperature).credits().flatten()
     for c in range(2 * n):
         pair = {c, (c + n) % (2 * n)}
         credit = sum(naive_loss(rows, r, (r + n) % (2 * n), temperature) for r in pair)
@@ -109,7 +109,7 @@ def expected_gradients(n: int, k: int, *, own_loss_only: bool) -> tuple[Tensor, 
     estimate = torch.zeros((), dtype=torch.float64)
     for outcome in product(range(k), repeat=2 * n):
         index = torch.tensor(outcome).view(2, n)
-        found = contrast(table[inputs, index], temperature=0.3)
+        found = nt_xent(table[inputs, index], temperature=0.3)
         prob = log_probs[inputs, index].sum().exp()
         exact = exact + prob * found.losses.mean()
         losses = found.losses if own_loss_only else found.credits()
@@ -132,14 +132,14 @@ def test_crediting_a_view_with_its_own_loss_alone_would_be_biased() -> None:
 
 def test_gradient_of_the_credited_losses_is_that_of_the_losses() -> None:
     z = some_views(4).requires_grad_()
-    found = contrast(z, temperature=0.5)
+    found = nt_xent(z, temperature=0.5)
     (expected,) = torch.autograd.grad(found.losses.mean(), z, retain_graph=True)
     (got,) = torch.autograd.grad(found.credits().mean(), z)
     torch.testing.assert_close(got, expected)
 
 
 def test_credits_are_near_zero_on_average() -> None:
-    credited = contrast(some_views(64, d=16), temperature=0.5).credits()
+    credited = nt_xent(some_views(64, d=16), temperature=0.5).credits()
     assert abs(float(credited.mean())) < 0.3  # of losses of about 4.8
 
 
@@ -148,7 +148,7 @@ def test_duplicates_and_low_temperatures_stay_finite(temperature: float) -> None
     z = some_views(4).float()
     z[:, 1] = z[:, 0]  # two images alike
     z[1, 2] = -z[0, 2]  # two views of one image that could not be farther apart
-    found = contrast(z.requires_grad_(), temperature=temperature)
+    found = nt_xent(z.requires_grad_(), temperature=temperature)
     credited = found.credits()
     assert torch.isfinite(credited).all()
     (gradient,) = torch.autograd.grad(credited.mean(), z)
@@ -157,10 +157,10 @@ def test_duplicates_and_low_temperatures_stay_finite(temperature: float) -> None
 
 def test_half_precision_is_compared_in_single() -> None:
     z = some_views(3).half()
-    assert contrast(z, temperature=0.1).losses.dtype == torch.float32
+    assert nt_xent(z, temperature=0.1).losses.dtype == torch.float32
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan")])
 def test_temperature_must_be_positive(temperature: float) -> None:
     with pytest.raises(ArgumentError, match="`temperature` must be above 0"):
-        contrast(some_views(2), temperature=temperature)
+        nt_xent(some_views(2), temperature=temperature)

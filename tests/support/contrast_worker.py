@@ -6,7 +6,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, distributed
 
-from instaaug.objectives.nt_xent import Contrast, contrast
+from instaaug.objectives.nt_xent import NTXent, nt_xent
 from instaaug.tasks.contrastive import gather_views
 
 __all__ = ["compare_own", "compared", "inputs", "weight"]
@@ -20,9 +20,9 @@ def weight() -> Tensor:
     return torch.randn(5, 3, generator=torch.Generator().manual_seed(0)).requires_grad_()
 
 
-def compared(x: Tensor, projection: Tensor) -> tuple[Contrast, slice]:
+def compared(x: Tensor, projection: Tensor) -> tuple[NTXent, slice]:
     joined, own = gather_views(x @ projection)
-    return contrast(joined, temperature=0.3), own
+    return nt_xent(joined, temperature=0.3), own
 
 
 def compare_own(rank: int, counts: list[int], meeting_point: Path, out: Path) -> None:

@@ -24,7 +24,7 @@ __all__ = ["Budget", "Merge", "Merging", "TestTimeAugmentation", "merge_in_round
 Merge = Literal["logit", "probability", "weighted"]
 Index = Int[Tensor, " chosen"]
 ROUNDING = 1e-6  # 1.13 views for each of 100 inputs are 113, though the product is slightly less
-ROWS_ON_CPU, PIXELS_ON_CPU = 32, 8 * 224 * 224  # beyond either, a processor's caches overflow
+ROWS_ON_CPU, PIXELS_ON_CPU = 32, 8 * 224 * 224  # beyond either, a CPU's caches overflow
 MODE_DEPENDENT = (nn.BatchNorm1d, nn.BatchNorm2d, nn.SyncBatchNorm, nn.Dropout, nn.Dropout2d)
 LEAST_WEIGHT = 1e-30  # of the largest; whichever views are merged, their weights sum to something
 
@@ -228,7 +228,7 @@ class TestTimeAugmentation(nn.Module):
     """A model that sees ``n_samples`` augmented versions of each input and merges its outputs.
 
     φ runs once per input. Views are made and predicted in chunks, which bounds the memory and,
-    on a processor, is faster than one huge batch. They are rendered in the precision of the
+    on a CPU, is faster than one huge batch. They are rendered in the precision of the
     images, shown to the model in its own (that of its first parameter), and merged in float32 at
     least.
 
@@ -247,7 +247,7 @@ class TestTimeAugmentation(nn.Module):
         select: ``"sample"`` draws; ``"top"`` takes the most probable boxes and evenly spread
             values.
         replace: Whether the same box may be drawn twice.
-        chunk_size: Most rows per call of the model; by default 32 on a processor, or fewer of
+        chunk_size: Most rows per call of the model; by default 32 on a CPU, or fewer of
             more than 112 pixels a side (8 of 224), everything on an accelerator.
         output: Picks the tensor out of what the model returns. Without it a tensor is taken as it
             is, ``"logits"`` of a dict, ``.logits`` of an object, the first entry of a tuple.

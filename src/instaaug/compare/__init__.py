@@ -1,1 +1,1 @@
-"""Many methods, the same model, images and seeds: who takes part, how it goes, what came out."""
+"""Many runs: comparisons of methods, and the search for the entropy band."""

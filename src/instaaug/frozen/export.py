@@ -66,7 +66,7 @@ def export_phi(
     outputs agree with φ does it take its place.
 
     Arguments:
-        aug: The augmenter, on the processor; it is run in evaluation mode and left as it was.
+        aug: The augmenter, on the CPU; it is run in evaluation mode and left as it was.
         path: Ends in ``.onnx`` (needs ``pip install 'instaaug[export]'``) or ``.pt2``.
         example: Images as ``aug`` takes them.
         tolerance: Largest difference of an output, relative to it where it is above 1.
@@ -168,7 +168,7 @@ def _check(module: nn.Module, path: Path, example: Tensor, tolerance: float) -> 
     elsewhere = {p.device.type for p in module.parameters()} | {example.device.type}
     if elsewhere != {"cpu"}:
         raise ArgumentError(
-            "`aug` and `example` must be on the processor, or the file would ask for the same "
+            "`aug` and `example` must be on the CPU, or the file would ask for the same "
             f"device: got {', '.join(sorted(elsewhere))}. Call aug.cpu() first."
         )
 

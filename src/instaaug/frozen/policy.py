@@ -247,7 +247,7 @@ def average_policy(aug: InstaAug, images: Iterable[Batch], n: int) -> StaticPoli
 
 
 def _one_choice(joint: Joint) -> CategoricalTheta:
-    """The factors as one, boxes in place, on the processor and in double precision."""
+    """The factors as one, boxes in place, on the CPU and in double precision."""
     factors = {
         name: CategoricalTheta(factor.logits.cpu().double(), factor.table.cpu().double())
         for name, factor in joint.finite().items()

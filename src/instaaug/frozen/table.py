@@ -287,7 +287,7 @@ def tabulate(
 def check_table(
     table: ViewTable, views: FrozenViews, images: NormalizedImages, *, loss: Loss | None = None
 ) -> None:
-    """Raise unless a table is about these views of that many images, with targets that fit."""
+    """Raise unless a table is of these views of so many images, with targets that fit."""
     wanted, got = (len(images), len(views.rows)), table.outputs.shape[:2]
     if got != wanted:
         raise ShapeError(
@@ -359,7 +359,7 @@ def _holds(array: np.ndarray, part: np.ndarray) -> bool:
 
 
 def _open(path: Path, n_rows: int) -> np.ndarray | None:
-    """A map of a file with so many rows of numbers; None if it is gone or damaged.
+    """A memory map of a file with ``n_rows`` rows of numbers; None if it is missing or damaged.
 
     It is read-only: opened for writing, a file that was cut short would be filled up with zeros.
     """
@@ -440,7 +440,7 @@ def _any_joint(aug: InstaAug) -> Joint:
 
 
 def condense(table: ViewTable, *, n_candidates: int = N_CANDIDATES) -> ViewTable:
-    r"""Keep, for each image, its true class and those that some view takes most seriously.
+    r"""Keep, for each image, its true class and those that some view finds most probable.
 
     The true class comes first, so that every target is 0. All other classes become one, with the
     score :math:`\log \sum_c e^{z_c}` of each view, which is then averaged over views like that of

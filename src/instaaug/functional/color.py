@@ -118,7 +118,7 @@ def hsv_jitter(x: Images, hue: Scalars | None, saturation: Scalars, value: Scala
 
 
 class _HsvJitter(torch.autograd.Function):
-    """Keeps what it was given and nothing else; all the rest is made again on the way back."""
+    """Saves only its inputs for the backward pass, which recomputes all the rest."""
 
     @staticmethod
     def forward(x: Images, hue: Scalars | None, saturation: Scalars, value: Scalars) -> Images:

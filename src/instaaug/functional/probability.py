@@ -89,7 +89,7 @@ def host_generator(generator: Generator | None) -> Generator | None:
     generator can be seeded from it at once.
 
     Arguments:
-        generator: Of any device, or None. Those of a processor are returned as they are.
+        generator: Of any device, or None. Those of a CPU are returned as they are.
 
     Example:
         >>> seeded = torch.Generator().manual_seed(0)

@@ -104,7 +104,7 @@ def replace_rows(
 ) -> Images:
     """``out``, but flagged images have the value of ``exact``; all keep the gradient of ``out``.
 
-    On a processor only the flagged images are made again. Elsewhere, to count them would make the
+    On a CPU only the flagged images are made again. Elsewhere, to count them would make the
     host wait for the device, so that all images pay for a selection.
 
     Arguments:

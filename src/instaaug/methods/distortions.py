@@ -25,7 +25,7 @@ def change_where(
 ) -> Images:
     """``x``, with the flagged images changed and all others the same to the last bit.
 
-    On a processor only the flagged images are computed. Elsewhere, to count them would make the
+    On a CPU only the flagged images are computed. Elsewhere, to count them would make the
     host wait for the device, so that all are, and the flagged ones are selected.
 
     Arguments:
@@ -197,29 +197,29 @@ class Distortions(nn.Module):
         return torch.where(jitter, low + (high - low) * share, middle)
 
     def apply_drawn(self, x: Images, drawn: DrawnDistortions) -> Images:
-        """The images with what was drawn done to them."""
-        if self._may("flip"):
+        """Apply the distortions that were drawn."""
+        if self._is_possible("flip"):
             x = change_where(drawn.flip, x, lambda some, _: some.flip(-1))
-        if not self._may("jitter", "gray", "blur"):
+        if not self._is_possible("jitter", "gray", "blur"):
             return x
         changed = drawn.jitter | drawn.gray | drawn.blur
         return change_where(changed, x, lambda some, rows: self._change(some, rows, drawn))
 
     def _change(self, x: Images, rows: Tensor | slice, drawn: DrawnDistortions) -> Images:
         x = self.normalization.denormalize(x)
-        if self._may("jitter"):
+        if self._is_possible("jitter"):
             x = _jitter(x, {name: amount[rows] for name, amount in drawn.amounts.items()})
-        if self._may("gray"):
+        if self._is_possible("gray"):
             x = change_where(drawn.gray[rows], x, lambda some, _: luma(some).expand_as(some))
-        if self._may("blur"):
+        if self._is_possible("blur"):
             sigma = drawn.sigma[rows]
             x = change_where(
                 drawn.blur[rows], x, lambda some, blurred: _blur(some, sigma[blurred])
             )
         return self.normalization.normalize(x)
 
-    def _may(self, *names: str) -> bool:
-        """Whether any of these ever takes place."""
+    def _is_possible(self, *names: str) -> bool:
+        """Whether any of these distortions can occur."""
         return any(self.probabilities[name] > 0 for name in names)
 
     @override
@@ -229,7 +229,7 @@ class Distortions(nn.Module):
 
 
 def _jitter(x: Images, amounts: Mapping[str, Scalars]) -> Images:
-    """Colors changed; on a processor piece by piece, so that they stay in its cache."""
+    """Jitter colors; on a CPU in pieces that fit into its cache."""
     n_rows = len(x) if x.device.type != "cpu" else max(1, IN_CACHE // x[0].numel())
     pieces = []
     for start in range(0, len(x), n_rows):

@@ -291,7 +291,7 @@ class LearnedLoss(TransformAugmenter):
     def wrap(
         self, model: nn.Module, n_samples: int = 4, *, merge: Merge = "probability", **options: Any
     ) -> TestTimeAugmentation:
-        """As of any augmenter, but probabilities are averaged, as in the source."""
+        """Wrap a model like any augmenter, but average probabilities, as in the source."""
         return super().wrap(model, n_samples, merge=merge, **options)
 
     def fit(
@@ -313,7 +313,7 @@ class LearnedLoss(TransformAugmenter):
             epochs: Passes over the table.
             batch_size: Images per step.
             learning_rate: Of RMSprop at the start; it falls along a cosine.
-            generator: Source of randomness, on the processor; a seeded one makes the fit
+            generator: Source of randomness, on the CPU; a seeded one makes the fit
                 repeatable.
 
         Returns:

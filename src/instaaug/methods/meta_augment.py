@@ -129,7 +129,7 @@ def _gradient(
 
 @contextmanager
 def _dual_numbers() -> Iterator[None]:
-    """Forward derivatives; torch itself makes their rules with what it has deprecated since."""
+    """Forward-mode derivatives, without the deprecation warnings of torch's own rules."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="`torch.jit", category=DeprecationWarning)
         with forward_ad.dual_level():
@@ -270,7 +270,7 @@ N_OPERATIONS = len(RAND_OPERATIONS)
 
 @dataclass(frozen=True)
 class BatchWithFeatures(AugmentedBatch):
-    """Augmented inputs with what the model sees in them.
+    """Augmented inputs with the model's features of them.
 
     Arguments:
         features: The model's penultimate features, ``(n * B, F)``.

@@ -13,7 +13,7 @@ __all__ = ["METHODS", "find_method"]
 
 
 class _Methods(Registry[type[Augmenter]]):
-    """A registry that tells every method the name it has."""
+    """A registry that sets the ``method_name`` of every method."""
 
     @override
     def register(self, name: str) -> Callable[[type[Augmenter]], type[Augmenter]]:

@@ -135,7 +135,7 @@ class SpatialTransformer(TransformAugmenter):
 
     @override
     def canonical(self, x: Images) -> Rendered:
-        """What the model sees of inputs: all that is needed at test time."""
+        """The warped inputs, which is all that is needed at test time."""
         return self.render(x, self.localize(x))
 
     @override

@@ -136,7 +136,7 @@ def pretrained_maker(name: str) -> Callable[[int], nn.Module]:
             f"folder of a finished `instaaug train`: got {name!r}, and there is no such folder."
         )
     function = import_object(origin, rest, argument="model")
-    alone = _needs_nothing(function)
+    alone = _takes_no_argument(function)
 
     def make(n_outputs: int) -> nn.Module:
         try:
@@ -162,7 +162,7 @@ def _from_timm(name: str, **settings: Any) -> nn.Module:
     return _check_module(model, f"timm:{name}")
 
 
-def _needs_nothing(function: Any) -> bool:
+def _takes_no_argument(function: Any) -> bool:
     """Whether it can be called without an argument."""
     several = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
     try:
@@ -173,7 +173,7 @@ def _needs_nothing(function: Any) -> bool:
 
 
 def _call_function(make: Any, given: str, *arguments: int) -> nn.Module:
-    """What the function returns for the number of outputs, or for nothing."""
+    """Call the function with the number of outputs, or without an argument."""
     try:
         with working_folder():
             model = make(*arguments)

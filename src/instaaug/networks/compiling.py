@@ -1,4 +1,4 @@
-"""``torch.compile`` for modules in training, and a plain way on where it cannot be had."""
+"""``torch.compile`` for modules in training, with a fallback where compiling fails."""
 
 import warnings
 from collections.abc import Callable
@@ -61,7 +61,7 @@ class _GuardedCall:
             self.compiled = self.compiled or self._make_compiled()
             return self.compiled(*args, **kwargs)
         except Exception as error:  # the plain call tells whose it is
-            reason = _in_short(error)
+            reason = _first_line(error)
         returned = self.plain(*args, **kwargs)
         self.failed = True
         warnings.warn(
@@ -83,7 +83,7 @@ def _with_own_code(function: Any) -> FunctionType:
     return FunctionType(code, function.__globals__, closure=function.__closure__)
 
 
-def _in_short(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     """The first line of what went wrong, without what torch wrapped it in."""
     cause = getattr(error, "inner_exception", error)
     line = next(iter(str(cause).strip().splitlines()), "")

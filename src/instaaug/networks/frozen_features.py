@@ -127,7 +127,7 @@ class FrozenFeatures(nn.Module):
 
         Arguments:
             x: Images.
-            chunk_size: Most images at once; by default 32 on a processor, all on an accelerator.
+            chunk_size: Most images at once; by default 32 on a CPU, all on an accelerator.
         """
         chunk_size = chunk_size or (CHUNK_ON_CPU if x.device.type == "cpu" else len(x))
         return (self.features_and_outputs(part) for part in x.split(chunk_size))

@@ -22,7 +22,7 @@ __all__ = [
 
 
 def device_of(model: nn.Module) -> torch.device:
-    """Where a model's parameters are; the processor if it has none."""
+    """Where a model's parameters are; the CPU if it has none."""
     return next((p.device for p in model.parameters()), torch.device("cpu"))
 
 
@@ -42,7 +42,7 @@ Output = Callable[[Any], Tensor]
 
 
 def pick_output(returned: object, output: Output | None = None) -> object:
-    """What ``output`` picks; without it the tensor, if there is no doubt which; else all of it.
+    """What ``output`` picks; without it the obvious tensor if there is one, else everything.
 
     Example:
         >>> pick_output({"loss": 0.1, "logits": "these"})
@@ -62,7 +62,7 @@ def pick_output(returned: object, output: Output | None = None) -> object:
 
 
 def output_rows(returned: object, n_inputs: int, output: Output | None = None) -> Tensor:
-    """What :func:`picked` picks; raise unless that is a tensor with one row per input."""
+    """The tensor that :func:`pick_output` picks; raise unless it has one row per input."""
     found = pick_output(returned, output)
     if isinstance(found, Tensor) and found.ndim and len(found) == n_inputs:
         return found
@@ -105,7 +105,7 @@ def unwrap_compiled(model: nn.Module) -> nn.Module:
 
 @contextmanager
 def run_eagerly(model: nn.Module) -> Iterator[None]:
-    """Leave out what ``model.compile()`` made: every new hook would have it compile again."""
+    """Bypass what ``model.compile()`` made, which would compile again for every new hook."""
     compiled = any(getattr(part, "_compiled_call_impl", None) for part in model.modules())
     with ExitStack() as stack:
         if compiled and hasattr(torch.compiler, "set_stance"):  # from torch 2.6 on

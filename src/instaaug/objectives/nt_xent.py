@@ -17,15 +17,15 @@ from torch.nn import functional as F
 from instaaug.errors import ArgumentError
 from instaaug.shapes import at_least_float32
 
-__all__ = ["Contrast", "contrast"]
+__all__ = ["NTXent", "nt_xent"]
 
 Projections = Float[Tensor, "2 batch d"]
 ViewNumbers = Float[Tensor, "2 batch"]
 
 
 @dataclass(frozen=True)
-class Contrast:
-    """What two views of every input are worth to one another.
+class NTXent:
+    """The NT-Xent losses of two views of every input.
 
     Arguments:
         losses: NT-Xent of every view, with gradient.
@@ -38,13 +38,13 @@ class Contrast:
 
     @property
     def is_found(self) -> Bool[Tensor, "2 batch"]:
-        """Whether nothing in the batch is nearer to a view than the other one of its image."""
+        """Whether the view nearest to a view is the other one of its image."""
         return (self.log_probs.detach().amax(dim=1) == -self.losses.detach().flatten()).view(
             self.losses.shape
         )
 
     def credits(self) -> ViewNumbers:
-        r"""The losses again: each with its own gradient, and the value that it answers for.
+        r"""The losses with their gradients; each value is what its view adds to all losses.
 
         A view enters the loss of its own row, that of its partner, and as a negative those of all
         others. What would be without the view does not depend on it, and may be subtracted:
@@ -59,22 +59,22 @@ class Contrast:
         loss, and the share of a negative.
         """
         with torch.no_grad():
-            credit = self._pair_losses() + self._burden() - self._absent()
+            credit = self._pair_losses() + self._cost_to_others() - self._baseline()
         return self.losses + (credit - self.losses).detach()
 
     def _pair_losses(self) -> ViewNumbers:
-        """Both losses that a view decides as one of a pair."""
+        """The losses of a view and of its partner, added."""
         return self.losses + self.losses.flip(0)
 
-    def _burden(self) -> ViewNumbers:
-        """What every view, as a negative, costs all others."""
+    def _cost_to_others(self) -> ViewNumbers:
+        """What every view, as a negative, adds to the losses of all others."""
         taken = -torch.log1p(-self.log_probs.exp())
         taken = taken.minimum(self.losses.reshape(-1, 1))  # what is left has at least the partner
         others = ~_same_input(self.losses.shape[1], like=taken)
         return (taken * others).sum(dim=0).view_as(self.losses)
 
-    def _absent(self) -> Float[Tensor, " batch"]:
-        """What the others would pay if an input had no part in the batch; 0 for a single one."""
+    def _baseline(self) -> Float[Tensor, " batch"]:
+        """The losses of the others if the input were not in the batch; 0 for a single input."""
         n = self.losses.shape[1]
         if n == 1:
             return self.losses.new_zeros(1)
@@ -85,7 +85,7 @@ class Contrast:
         return ((2 * left + 1 - (-left).exp()) * others).sum(dim=0) / (2 * n - 2)
 
 
-def contrast(z: Projections, *, temperature: float) -> Contrast:
+def nt_xent(z: Projections, *, temperature: float) -> NTXent:
     """Compare two views of every input with one another and with all views of the others.
 
     Arguments:
@@ -99,7 +99,7 @@ def contrast(z: Projections, *, temperature: float) -> Contrast:
 
     Example:
         >>> z = torch.eye(2).expand(2, 2, 2)  # both views alike, both inputs at right angles
-        >>> found = contrast(z, temperature=1.0)
+        >>> found = nt_xent(z, temperature=1.0)
         >>> found.losses[0, 0], torch.log(1 + 2 * torch.exp(torch.tensor(-1.0)))
         (tensor(0.5514), tensor(0.5514))
         >>> found.is_found.all()
@@ -114,7 +114,7 @@ def contrast(z: Projections, *, temperature: float) -> Contrast:
     log_probs = cosines.masked_fill(itself, -torch.inf).log_softmax(dim=1)
     partner = torch.arange(2 * n, device=z.device).roll(n)
     losses = -log_probs.gather(1, partner[:, None])[:, 0]
-    return Contrast(losses.view(2, n), log_probs)
+    return NTXent(losses.view(2, n), log_probs)
 
 
 def _same_input(n: int, *, like: Tensor) -> Bool[Tensor, "rows rows"]:

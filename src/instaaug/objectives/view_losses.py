@@ -1,4 +1,4 @@
-r"""What test-time augmentation loses, from the outputs of a frozen model for every choice.
+r"""Losses of test-time augmentation, from the outputs of a frozen model for every choice.
 
 The outputs :math:`z_k` of a frozen model for the K choices are constants, so that each loss here
 has an exact gradient in the scores :math:`s_k` of φ, at no pass through the model.

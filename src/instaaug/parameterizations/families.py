@@ -45,7 +45,7 @@ class Family(nn.Module, ABC):
 
     @abstractmethod
     def raw_at(self, entropy: float) -> Float[Tensor, " n_raw"]:
-        """Raw numbers of a modest member with this entropy, to start from."""
+        """Raw numbers of a member with this entropy, from which learning starts."""
 
     @abstractmethod
     def without_class(

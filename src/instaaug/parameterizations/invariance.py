@@ -106,7 +106,7 @@ class LocationHead(Head):
 
 
 class SharedHead(Head):
-    """One learned vector for all inputs: the ablation "without input"; also Augerino's way."""
+    """One learned vector for all inputs: the ablation "without input"; as in Augerino."""
 
     def __init__(self, bias: Bias) -> None:
         super().__init__()
@@ -221,7 +221,7 @@ class InvarianceModule(nn.Module):
         return PooledHead(self.channels, bias)
 
     def features(self, x: Images) -> list[Maps]:
-        """Feature maps of the inputs, finest first; none if φ does not look at them."""
+        """Feature maps of the inputs, finest first; none if φ does not read the inputs."""
         return [] if self.network is None else list(self.network(x))
 
     def decode(self, maps: Sequence[Maps], classes: Classes, batch: int) -> Joint:

@@ -49,7 +49,7 @@ def shorten_words(words: str, most: int) -> str:
 
 
 def join_words(items: list[str]) -> str:
-    """Items as one says them.
+    """Items as a list within a sentence: a, b and c.
 
     Example:
         >>> join_words(["0"]), join_words(["0", "1", "4"])

@@ -1,4 +1,4 @@
-"""All charts that the folders of some runs have the numbers for."""
+"""All charts that can be drawn from the folders of some runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -142,7 +142,7 @@ def scored_runs(
 
 
 def settings_key(record: RunRecord, *, ignore: Sequence[str] = ()) -> Key:
-    """What two repetitions have in common, so that it can be compared; absent is like null."""
+    """A key of the settings that repetitions of a run share; an absent one counts as null."""
     kept = {k: v for k, v in record.config.items() if not k.startswith((*MACHINE, *ignore))}
     return tuple(sorted((name, repr(v)) for name, v in kept.items() if v is not None))
 

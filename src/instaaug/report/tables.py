@@ -161,7 +161,7 @@ def choose_digits(means: Sequence[float], errors: Sequence[float], *, is_share: 
 
 
 def format_p_value(p: Number) -> str:
-    """A p-value, never as nought.
+    """A p-value, never rounded to 0.
 
     Example:
         >>> format_p_value(0.00001), format_p_value(0.0312), format_p_value(0.348)
@@ -282,7 +282,7 @@ def _reference_note(comparison: MethodComparison) -> str:
 
 
 def method_remark(method: ComparedMethod, comparison: MethodComparison) -> str:
-    """All that is odd with a method's row, or nothing.
+    """What a reader should know about a method's row; empty if it is an ordinary one.
 
     Example:
         >>> from instaaug.report.comparison import compare_scores

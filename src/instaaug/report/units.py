@@ -54,7 +54,7 @@ class Unit:
 
 
 def unit_of(parameter: Parameter) -> Unit:
-    """The unit in which people think of a parameter.
+    """The unit in which a parameter is shown.
 
     Angles and hues are written in degrees, and so is what is called a turn; factors, whose
     identity is 1, with "×"; all else as it is. Differences below a hundredth of the admissible
@@ -91,7 +91,7 @@ def choice_names(choices: Choices) -> list[str]:
 
 
 def percent(p: float) -> str:
-    """A probability, with as many digits as it deserves.
+    """A probability, with as many digits as are significant.
 
     Example:
         >>> percent(0.0004), percent(0.052), percent(0.25)
@@ -103,7 +103,7 @@ def percent(p: float) -> str:
 
 
 def humanize(name: str) -> str:
-    """A name of code as one says it.
+    """A name from code as words.
 
     Example:
         >>> humanize("local_blur.box")

@@ -116,7 +116,7 @@ def _load_probes(task: ContrastiveTask, path: Path) -> None:
 
 
 def build_augmenter(config: TrainSettings, facts: DataFacts) -> Augmenter:
-    """The method that the settings name, with its options and what the data say."""
+    """The method that the settings name, with its options and the facts on the data."""
     baseline = config.phi.baseline
     if config.task == "contrastive" and baseline == "auto" and not _reads_inputs(config):
         baseline = "none"  # the task centers its losses: nothing is left to subtract
@@ -228,7 +228,7 @@ def _build_contrastive_task(
 
 
 def _task_settings(config: TrainSettings, facts: DataFacts) -> dict[str, Any]:
-    """What all tasks take."""
+    """The arguments that all tasks have."""
     drops: dict[str, Any] = {
         "factor": config.optimizer.drop_factor,
         "drops": config.optimizer.drops,

@@ -116,7 +116,7 @@ def _find_in_timm(model: nn.Module) -> ModelSource:
 
 @dataclass(frozen=True)
 class FrozenModel:
-    """A model as it is, and how images become what it takes.
+    """A frozen model, and how its inputs are prepared.
 
     Arguments:
         module: In evaluation mode.

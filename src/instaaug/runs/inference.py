@@ -124,7 +124,7 @@ def predict_files(
     n_top: int = 1,
     skip_bad: bool = False,
 ) -> Iterator[dict[str, Any]]:
-    """Predict image files, a row each: its path first, what is wrong with it last.
+    """Predict image files, a row each: its path first, its error last.
 
     Arguments:
         path: The run's folder.

@@ -1,4 +1,4 @@
-"""Lightning kept quiet, and Ctrl-C handled as in any Python program."""
+"""Silence Lightning, and let Ctrl-C raise KeyboardInterrupt as usual."""
 
 import logging
 import signal
@@ -13,7 +13,7 @@ LOGGERS = ("lightning.pytorch", "lightning.fabric", "lightning.pytorch.utilities
 
 @contextmanager
 def forward_interrupts() -> Iterator[None]:
-    """Lightning makes of Ctrl-C the end of the program, and ignores Ctrl-C from then on."""
+    """Raise KeyboardInterrupt for Ctrl-C; Lightning would exit, and ignore further ones."""
     handler = signal.getsignal(signal.SIGINT)
     try:
         yield

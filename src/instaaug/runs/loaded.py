@@ -31,7 +31,7 @@ PixelPredictor = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """The model and the augmenter of a run, and how images become what they take.
+    """The model and the augmenter of a run, and how their inputs are prepared.
 
     Arguments:
         path: The run's folder.
@@ -158,7 +158,7 @@ def _make_trained_predictor(
 
 
 def _without_copies(test: LabeledImages, train: LabeledImages, path: Path) -> LabeledImages:
-    """Test images that are not also among those of training, as copies are."""
+    """Test images without those that have a copy among the training images."""
     unseen = drop_hashes(test, image_hashes(train))
     if not len(unseen):
         raise ArgumentError(

@@ -73,7 +73,7 @@ def find_policy(
     folder: Path | None = None,
     on_trial: OnTrial | None = None,
 ) -> tuple[SubPolicy, ...]:
-    """The sub-policies that serve models of this kind on these images.
+    """The sub-policies that suit these images and models of this kind.
 
     Each of ``augmenter.n_folds`` splits of the training images, stratified, holds out 40 % of
     them. A model is trained without augmentation on the rest, and what it finds with
@@ -199,7 +199,7 @@ def check_search(augmenter: FastAutoAugment) -> None:
 def _facts_of_search(
     config: TrainSettings, facts: DataFacts, augmenter: FastAutoAugment
 ) -> dict[str, Any]:
-    """What must be the same where a search goes on."""
+    """What must not change between the parts of a resumed search."""
     names = ("n_folds", "n_trials", "n_images", "fold_epochs", "n_operations")
     searched = {name: getattr(augmenter, name) for name in names}
     return {**searched, "seed": config.seed, "split_hash": facts.split_hash}

@@ -1,4 +1,4 @@
-"""The paper's first experiment: recover, for each turned sprite, how far it may be turned on."""
+"""The paper's first experiment: recover how far each rotated sprite may still be rotated."""
 
 import time
 from collections.abc import Callable

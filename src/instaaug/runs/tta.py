@@ -182,7 +182,7 @@ def fit_views(
     steps: int | None = None,
     on_table: OnProgress | None = None,
 ) -> InstaAug:
-    """Fit φ.
+    """Fit φ with the settings of a run.
 
     Arguments:
         config: The settings.
@@ -348,7 +348,7 @@ def _finish(
     aug: InstaAug,
     on_score: OnProgress | None,
 ) -> dict[str, Any]:
-    """Write φ and what was found out with it; return the results."""
+    """Write φ and all that follows from it; return the results."""
     fit, held_out = found.splits.train, found.splits.test
     facts = DataFacts(
         image_size=found.size,
@@ -419,7 +419,7 @@ def _write_crops(run: Run, fitted: FittedViews, images: LabeledImages) -> None:
 
 @torch.no_grad()
 def crops_figure(fitted: FittedViews, images: LabeledImages) -> "Figure | None":
-    """For a dozen images the crops that φ likes best; None if it chooses no crops.
+    """The crops most probable under φ for a dozen images; None if it chooses no crops.
 
     The image itself, which is always the first view, is not among them.
     """

@@ -1,4 +1,4 @@
-"""Score fitted views beside what people do without learning."""
+"""Score fitted views and, for comparison, baselines that do not learn."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -187,7 +187,7 @@ OURS = "learned views"
 
 @dataclass(frozen=True)
 class EarlyStop:
-    """When to look no further; one of the two.
+    """When an image needs no further view; one of the two.
 
     Arguments:
         certainty: Probability of the top class that is enough.
@@ -202,7 +202,7 @@ class EarlyStop:
 
     @property
     def name(self) -> str:
-        """In words."""
+        """Its name in tables."""
         if self.certainty is not None:
             return f"{OURS} until {self.certainty:g} certain"
         return f"{OURS}, {self.mean_views:g} on average"
@@ -312,7 +312,7 @@ class _Scorer:
             )
 
     def score_stopped(self, stop: EarlyStop) -> MethodScore:
-        """Learned views, and no more of them where the class is clear."""
+        """Learned views, with early stopping."""
         logits, views = self._predict_until_certain(stop)
         temperature = None if self.fit is None else self.fitted.temperature(views)
         return score(stop.name, views, logits, self.images.targets, temperature=temperature)

@@ -197,7 +197,7 @@ def _running_means(
 
 
 def _distribution(aug: InstaAug, table: ViewTable, x: Images, index: Tensor) -> Joint:
-    """p(θ|x), from what the model saw if φ reads that."""
+    """p(θ|x), from the model's features if φ reads them."""
     device = next(aug.parameters()).device
     network = aug.phi.network
     if isinstance(network, FrozenFeatures):

@@ -18,7 +18,7 @@ from instaaug.methods.distortions import Distortions
 from instaaug.methods.mixing import MixingAugmenter
 from instaaug.methods.un_mix import UnMix
 from instaaug.networks.encoders import ProjectedEncoder
-from instaaug.objectives.nt_xent import Contrast, contrast
+from instaaug.objectives.nt_xent import NTXent, nt_xent
 from instaaug.scores import ContrastTally, Tally
 from instaaug.shapes import Images
 from instaaug.tasks.representation import Representation
@@ -28,7 +28,7 @@ __all__ = ["ContrastiveTask", "gather_views"]
 
 
 class ContrastiveTask(AugmentedTask):
-    """Trains any encoder to know two views of an image from those of all others (SimCLR).
+    """Trains any encoder to tell two views of an image from all others (SimCLR).
 
     Both views are independent draws of the augmenter, distorted by fixed transforms. φ minimizes
     the same loss while its entropy stays in its band. Targets in the batches are ignored.
@@ -137,10 +137,10 @@ class ContrastiveTask(AugmentedTask):
     def _project(self, views: Images) -> Float[Tensor, "2 inputs d"]:
         return self.model(views).unflatten(0, (2, -1))
 
-    def _contrast(self, z: Float[Tensor, "2 inputs d"]) -> tuple[Contrast, slice]:
+    def _contrast(self, z: Float[Tensor, "2 inputs d"]) -> tuple[NTXent, slice]:
         """Views among those of all processes, and which of the inputs are our own."""
         joined, own = gather_views(z)
-        found = contrast(joined, temperature=self.temperature)
+        found = nt_xent(joined, temperature=self.temperature)
         check_finite_losses(found.losses, step=self.n_steps, epoch=self.current_epoch)
         return found, own
 
@@ -176,7 +176,7 @@ class ContrastiveTask(AugmentedTask):
         words = np.random.SeedSequence([self.seed, number]).generate_state(1, np.uint64)
         generator = Generator(self.mean.device).manual_seed(int(words[0]) >> 1)
         z = self._project(self.views(self.normalize(images.to(self.mean.device)), generator))
-        found = contrast(z, temperature=self.temperature)
+        found = nt_xent(z, temperature=self.temperature)
         tally.add(found.losses, found.is_found)
 
 

@@ -124,7 +124,7 @@ class Representation:
 def collect_features(
     encode: Predictor, batches: Iterable[tuple[Tensor, Tensor]]
 ) -> tuple[Float[Tensor, "n d"], Int[Tensor, " n"]]:
-    """Features of all images and their classes, on the processor."""
+    """Features of all images and their classes, on the CPU."""
     pairs = [(encode(x).float().cpu(), targets.cpu()) for x, targets in batches]
     return torch.cat([features for features, _ in pairs]), torch.cat([y for _, y in pairs])
 

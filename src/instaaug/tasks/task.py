@@ -364,7 +364,7 @@ def _as_list(things: Any) -> list[Any]:
 
 
 def check_finite_losses(losses: Tensor, *, step: int, epoch: int) -> None:
-    """Raise if a loss is NaN or infinite; on an accelerator the end of the epoch tells."""
+    """Raise if a loss is NaN or infinite; an accelerator is checked once per epoch."""
     if losses.device.type == "cpu" and not torch.isfinite(losses.detach().sum()):
         raise NonFiniteError(
             f"The loss became NaN or infinite in step {step} (epoch {epoch}). {ADVICE}"

@@ -145,7 +145,7 @@ C = TypeVar("C", bound=type[Transform])
 
 
 def register(cls: C) -> C:
-    """File a transform under its ``name``."""
+    """Register a transform by its ``name``."""
     TRANSFORMS.register(cls.name)(cls)
     return cls
 

@@ -134,7 +134,7 @@ def _columns(history: Sequence[EpochRow]) -> dict[str, list[float]]:
 
 
 def _epochs(history: Sequence[EpochRow]) -> list[float]:
-    """Counted from 1, as people do; the number of the row where there is no epoch."""
+    """The number of every epoch, from 1; that of the row where there is none."""
     return [float(row.get("epoch", i)) + 1 for i, row in enumerate(history)]
 
 
@@ -203,7 +203,7 @@ def _draw_panel(axes: "Axes", panel: _Panel, epochs: Sequence[float]) -> None:
             color=line.color,
             ls=line.dashes,
             lw=1.8,
-            marker=line.marker if marked or _is_lonely(line.values) else "",
+            marker=line.marker if marked or _is_isolated(line.values) else "",
             ms=4,
             mec="white",
             mew=0.5,
@@ -223,7 +223,7 @@ def _draw_panel(axes: "Axes", panel: _Panel, epochs: Sequence[float]) -> None:
             axes.axhline(0, color=GRAY, lw=0.8, zorder=2)
 
 
-def _is_lonely(values: Sequence[float]) -> bool:
+def _is_isolated(values: Sequence[float]) -> bool:
     """Whether some value has no neighbor to draw a line to."""
     known = [False, *map(isfinite, values), False]
     return any(

@@ -34,7 +34,7 @@ State = Literal["complete", "pruned", "failed"]
 
 @dataclass(frozen=True)
 class TunedTrial:
-    """What one trial came to.
+    """The result of one trial.
 
     Arguments:
         number: From 0, the settings as they were.
@@ -130,7 +130,7 @@ def draw_tuning(
 
 
 def _limits(trials: Sequence[TunedTrial], complete: Sequence[TunedTrial]) -> tuple[float, float]:
-    """From the lowest that is worth room to the highest."""
+    """The range of the axis, without outliers far below the others."""
     low = min(trial.height - trial.error for trial in complete)
     high = max(trial.height + trial.error for trial in complete)
     span = (high - low) or abs(high) / 10 or 1.0

@@ -1,4 +1,4 @@
-"""One HTML file that holds all it needs: data, pictures, drawing and looks."""
+"""One HTML file that holds everything: data, pictures, scripts and styles."""
 
 import json
 import math
@@ -75,7 +75,7 @@ def _expected_size(pictures: Pixels, encoding: Encoding) -> float:
 
 
 def data_uris(pictures: Pixels, encoding: Encoding) -> Iterator[str]:
-    """Each picture as an address that holds it."""
+    """Each picture as a data URI."""
     for picture in pictures:
         text = b64encode(_webp(picture, encoding)).decode("ascii")
         yield f"data:image/webp;base64,{text}"

@@ -304,7 +304,7 @@ def _at(values: Tensor | None, i: int) -> float | None:
 
 
 def _number(value: object) -> float | None:
-    """Short, and None unless it is finite."""
+    """The number, rounded; None unless it is finite."""
     if not isinstance(value, int | float) or not isfinite(value):
         return None
     return round(float(value), DIGITS)
@@ -315,7 +315,7 @@ def _round_all(values: Sequence[float], places: int = DECIMALS) -> list[float]:
 
 
 def facts_of(record: RunRecord, also: Sequence[str] = ()) -> list[list[str]]:
-    """Names and values of what one wants to know of a run.
+    """The settings and counts that describe a run, as names and values.
 
     Arguments:
         record: The run.
@@ -330,7 +330,7 @@ def facts_of(record: RunRecord, also: Sequence[str] = ()) -> list[list[str]]:
 
 
 def differing_settings(records: Sequence[RunRecord]) -> list[str]:
-    """Settings that runs of one kind have in common but do not agree in.
+    """Settings that runs of one kind share but that differ between them.
 
     Example:
         >>> runs = [RunRecord(Path(), "train", {"seed": 3, "phi.width": w}) for w in (0, 1)]

@@ -162,7 +162,7 @@ def _draw_sprite(axes: "Axes", panel: ArcPanel, i: int) -> None:
 
 @dataclass(frozen=True)
 class _Arcs:
-    """Where the head of a sprite points, may point, and is let point, counterclockwise from up."""
+    """Where a sprite's head points, may safely point, and what was learned; counterclockwise."""
 
     head: float
     safe: Piece
