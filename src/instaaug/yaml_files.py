@@ -1,7 +1,10 @@
 """Settings in YAML: no text takes long to refuse, none runs code, none has a name twice."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+from typing_extensions import override
 
 from instaaug.errors import ArgumentError, InstaAugError
 
@@ -60,9 +63,14 @@ def parse_yaml(text: str, *, argument: str, source: Path | None = None) -> Any:
         ) from error
     subject = "" if source is None else f" {str(source)!r} is not:"
     try:
-        _check_size(text)
-        content = yaml.safe_load(text)
-        repeated = _repeated_name(text)
+        if len(text) > MOST_CHARACTERS:
+            raise ValueError(
+                f"it has {len(text):,} characters, and settings at most {MOST_CHARACTERS:,}"
+            )
+        loader = _settings_loader()(text)
+        document = loader.get_single_node()
+        repeated = _repeated_name(document)  # now, because construction resolves merge keys
+        content = None if document is None else loader.construct_document(document)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         words = " ".join(str(error).split())[:300]
         raise ArgumentError(f"`{argument}` must be YAML:{subject} {words}") from None
@@ -74,27 +82,32 @@ def parse_yaml(text: str, *, argument: str, source: Path | None = None) -> Any:
     return content
 
 
-def _check_size(text: str) -> None:
-    """Raise if text is too long or too deep for settings, or has aliases, which can explode."""
+@cache
+def _settings_loader() -> Any:
+    """A safe loader that stops at aliases, which can explode, and at depth, which is slow."""
     import yaml
 
-    if len(text) > MOST_CHARACTERS:
-        raise ValueError(
-            f"it has {len(text):,} characters, and settings at most {MOST_CHARACTERS:,}"
-        )
-    depth = 0
-    for event in yaml.parse(text, yaml.SafeLoader):  # lazily: stops before it gets slow
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
-        if isinstance(event, yaml.AliasEvent) or depth > DEEPEST:
-            raise ValueError("it has aliases or is deep, which settings are not")
+    class SettingsLoader(yaml.SafeLoader):
+        depth = 0
+
+        @override
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            is_deep = self.depth == DEEPEST and self.check_event(yaml.CollectionStartEvent)
+            if is_deep or self.check_event(yaml.AliasEvent):
+                raise ValueError("it has aliases or is deep, which settings are not")
+            self.depth += 1
+            node = super().compose_node(parent, index)
+            self.depth -= 1
+            return node
+
+    return SettingsLoader
 
 
-def _repeated_name(text: str) -> str | None:
+def _repeated_name(document: Any) -> str | None:
     """A name that a mapping has twice, of which YAML would keep the last."""
     import yaml
 
-    waiting = [yaml.compose(text, yaml.SafeLoader)]
+    waiting = [document]
     while waiting:
         node = waiting.pop()
         if isinstance(node, yaml.SequenceNode):
