@@ -115,8 +115,8 @@ def test_every_spelling_of_instaaug_is_ours(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        *(("results.json", text) for text in ("", "[]", "{}", '{"test": 3}')),
-        *(("failure.json", text) for text in ("{", "{}", '{"sentence": 3}', "\x00")),
+        *(("results.json", text) for text in ("", '{"test": 3}')),
+        *(("failure.json", text) for text in ("{", '{"sentence": 3}')),
     ],
 )
 def test_a_run_with_a_damaged_file_has_failed_and_no_other(

@@ -38,7 +38,7 @@ def test_no_class_is_left_out() -> None:
 
 @each_case
 @each_batch_shape
-@pytest.mark.parametrize("sample_shape", [(), (4,), (4, 5)], ids=str)
+@pytest.mark.parametrize("sample_shape", [(), (4, 5)], ids=str)
 def test_a_sample_has_the_shape_sample_batch_event(
     case: Case, batch_shape: Shape, sample_shape: Shape
 ) -> None:
@@ -53,7 +53,7 @@ def test_a_sample_has_the_shape_sample_batch_event(
 
 @each_case
 @each_batch_shape
-@pytest.mark.parametrize("n", [1, 3, 20])
+@pytest.mark.parametrize("n", [1, 20])
 def test_draws_and_spreads_come_first_in_the_shape(case: Case, batch_shape: Shape, n: int) -> None:
     distribution = case(batch_shape)
     expected = (n, *batch_shape, *distribution.event_shape)

@@ -16,7 +16,7 @@ from instaaug.transforms import TRANSFORMS, Flip, GeometricTransform, Transform,
 from tests.support.images import largest_difference, random_images
 from tests.support.thetas import ALL_NAMES, differentiable_columns, generic_theta, make
 
-SIZES = [(16, 64), (37, 50), (1, 1)]
+SIZE = (37, 50)
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 HAS_DERIVATIVE = [n for n in ALL_NAMES if differentiable_columns(make(n))]
 
@@ -34,8 +34,11 @@ def test_the_registry_holds_the_transforms_of_the_design() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(
+    ("size", "dtype"),
+    [((16, 64), torch.float32), ((1, 1), torch.float32), *((SIZE, dtype) for dtype in DTYPES)],
+    ids=str,
+)
 def test_the_identity_gives_the_image_back_to_the_last_bit(
     transform: Transform, size: tuple[int, int], dtype: torch.dtype
 ) -> None:
@@ -114,9 +117,8 @@ def test_a_batch_equals_its_images_one_by_one(transform: Transform) -> None:
     assert largest_difference(transform.apply(x, theta), torch.cat(alone)) <= 1e-6
 
 
-@pytest.mark.parametrize("row", [0, 2])
-def test_an_image_depends_on_its_own_row_alone(transform: Transform, row: int) -> None:
-    x = random_images(3)
+def test_an_image_depends_on_its_own_row_alone(transform: Transform) -> None:
+    x, row = random_images(3), 2
     theta = generic_theta(transform, 3, dtype=torch.float32)
     changed = theta.clone()
     changed[row] = transform.identity()[0]
@@ -145,17 +147,18 @@ def test_repeating_gives_the_same_bits(transform: Transform) -> None:
 def test_gradient_with_respect_to_the_image_is_right(transform: Transform) -> None:
     x = random_images(2, height=2, width=3, dtype=torch.float64) * 0.9 + 0.05
     theta = generic_theta(transform, seed=3)
-    assert gradcheck(lambda image: transform.apply(image, theta), (x.requires_grad_(),))
+    assert gradcheck(
+        lambda image: transform.apply(image, theta), (x.requires_grad_(),), fast_mode=True
+    )
 
 
-@pytest.mark.parametrize("size", [(20, 24), (21, 13)], ids=str)
 @pytest.mark.parametrize("name", HAS_DERIVATIVE)
-def test_gradient_with_respect_to_theta_is_right(name: str, size: tuple[int, int]) -> None:
+def test_gradient_with_respect_to_theta_is_right(name: str) -> None:
     transform = make(name)
-    x = random_images(2, height=size[0], width=size[1], dtype=torch.float64) * 0.9 + 0.05
+    x = random_images(2, height=21, width=13, dtype=torch.float64) * 0.9 + 0.05
     theta = generic_theta(transform, seed=3)
     columns = differentiable_columns(transform)
-    weights = random_images(5, height=size[0], width=size[1], dtype=torch.float64, seed=1)
+    weights = random_images(5, height=21, width=13, dtype=torch.float64, seed=1)
 
     def projected(part: Tensor) -> Tensor:
         out = transform.apply(x, theta.index_copy(1, torch.tensor(columns), part))
