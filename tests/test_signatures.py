@@ -70,8 +70,8 @@ def test_another_type_is_refused_with_the_name_of_the_setting(
 
 
 def test_unknown_names_are_refused_with_a_suggestion() -> None:
-    with pytest.raises(UnknownNameError, match=r"no option of x called 'alhpa'.*mean 'alpha'"):
-        check_arguments(Method, {"alhpa": 1}, owner="x")
+    with pytest.raises(UnknownNameError, match=r"no option of x called 'alfa'.*mean 'alpha'"):
+        check_arguments(Method, {"alfa": 1}, owner="x")
 
 
 def test_a_function_without_arguments_has_no_options() -> None:
