@@ -285,7 +285,7 @@ def test_a_function_may_return_whatever_can_be_loaded(
         ("no_such:load", {}, "`source` 'no_such:load' must name a module that Python can import"),
         ("my_source:gone", {}, "`source` 'my_source:gone' must name a function: the module"),
         ("my_source:NUMBER", {}, "`source` 'my_source:NUMBER' must name a function: got int"),
-        ("my_source:load", {"siz": 3}, r"`options` must fit .*load\(size=1\).*Got siz"),
+        ("my_source:load", {"sizel": 3}, r"`options` must fit .*load\(size=1\).*Got sizel"),
         ("my_source:load", {}, "'my_source:load' must return a DataSplits.*got None"),
         ("sprites", {"size": 3}, "`options` must be left out unless .*got size for 'sprites'"),
     ],
