@@ -20,7 +20,7 @@ from tests.support.unhooked import unhooked
 
 CROP = T.Crop(levels=((1.0, 1), (0.5, 4)))
 N_BOXES = 17
-CHUNKS = pytest.mark.parametrize("chunk_size", [1, 3, 7, 1000, None])
+CHUNKS = pytest.mark.parametrize("chunk_size", [1, 7, None])
 
 
 class Returns(nn.Module):
@@ -126,16 +126,13 @@ def test_a_probability_too_small_for_a_float_still_has_a_logarithm() -> None:
     torch.testing.assert_close(result, torch.tensor([[-300.0, 0.0]] * 2))
 
 
-@CHUNKS
 @pytest.mark.parametrize(
     ("kind", "shape"),
     [("features", (4, 6)), ("column", (4, 1)), ("row", (4,)), ("maps", (4, 3, 16, 16))],
 )
-def test_outputs_of_any_shape_are_averaged(
-    kind: str, shape: tuple[int, ...], chunk_size: int | None
-) -> None:
+def test_outputs_of_any_shape_are_averaged(kind: str, shape: tuple[int, ...]) -> None:
     x = images(4)
-    tta = predictor(Returns(kind), chunk_size=chunk_size)
+    tta = predictor(Returns(kind), chunk_size=3)
     result = tta(x, seeded())
     assert result.shape == shape
     naive = naive_outputs(tta, x, tta.samples(x, seeded())).mean(dim=0)

@@ -49,6 +49,14 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def plain_run(shop: Path) -> Path:
+    """A run on the pets without augmentation."""
+    command = ("train", shop / "pets", "--method", "none", "--out", shop / "none", *QUICK)
+    run_quietly(shop, *command)
+    return shop / "none"
+
+
 def test_a_run_gets_a_page_and_figures(instaaug: CommandLine, shop: Path, tmp_path: Path) -> None:
     done = instaaug("report", shop / "run", "--out", tmp_path / "out", "--views", 3)
     assert done.code == 0, done.err
@@ -67,22 +75,15 @@ def test_a_run_gets_a_page_and_figures(instaaug: CommandLine, shop: Path, tmp_pa
     assert figures == {f"{n}.{e}" for n in ("training_curves", "inputs") for e in ("png", "svg")}
 
 
-def test_the_report_lies_in_the_run_unless_told_otherwise(
-    instaaug: CommandLine, shop: Path, tmp_path: Path
-) -> None:
-    shutil.copytree(shop / "run", tmp_path / "mine")
-    done = instaaug("report", "mine", "--inputs", 2, "--views", 1)
-    assert done.code == 0, done.err
-    assert len(content_of(tmp_path / "mine" / "report" / "index.html")["inputs"]) == 2
-
-
 def test_several_runs_stand_side_by_side(
-    instaaug: CommandLine, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    instaaug: CommandLine,
+    shop: Path,
+    plain_run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("INSTAAUG_CACHE", str(shop / "cache"))
-    none = instaaug("train", shop / "pets", "--method", "none", "--out", "none", *QUICK)
-    assert none.code == 0, none.err
-    done = instaaug("report", shop / "run", "none", "--views", 2)
+    done = instaaug("report", shop / "run", plain_run, "--views", 2)
     assert done.code == 0, done.err
     content = content_of(tmp_path / "report" / "index.html")
     learned, plain = content["runs"]
@@ -96,7 +97,7 @@ def test_several_runs_stand_side_by_side(
     figures = {file.name for file in (tmp_path / "report" / "figures").iterdir()}
     assert {"leaderboard.png", "1-run.inputs.png", "2-none.training_curves.svg"} <= figures
     (tmp_path / "report" / "figures" / "mine.png").touch()
-    assert instaaug("report", "none", "--out", "report").code == 0
+    assert instaaug("report", plain_run, "--out", "report").code == 0
     left = {file.name for file in (tmp_path / "report" / "figures").iterdir()}
     assert left == {"mine.png", "training_curves.png", "training_curves.svg"}
 
@@ -125,7 +126,7 @@ def test_a_fit_for_a_frozen_model_is_reported_on(
     instaaug: CommandLine, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INSTAAUG_CACHE", str(place / "cache"))
-    done = instaaug("report", place / "fit", "--out", "page")
+    done = instaaug("report", place / "fit", "--out", "page", "--inputs", 2)
     assert done.code == 0, done.err
     (run,) = content_of(tmp_path / "page" / "index.html")["runs"]
     assert run["keeps_original"]
@@ -144,7 +145,8 @@ def first_entropies(run: dict[str, Any]) -> Any:
 
 
 def test_hostile_names_stay_text(instaaug: CommandLine, hostile: Path, tmp_path: Path) -> None:
-    done = instaaug("report", hostile / "run", "--out", tmp_path / "out", "--views", 1)
+    command = ("report", hostile / "run", "--out", tmp_path / "out", "--inputs", 5, "--views", 1)
+    done = instaaug(*command)
     assert done.code == 0, done.err
     html = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert "<img src=x" not in html
@@ -186,12 +188,10 @@ def test_inspect_draws_images_that_the_run_has_never_seen(
 
 
 def test_a_run_without_augmentation_has_nothing_to_inspect(
-    instaaug: CommandLine, shop: Path, monkeypatch: pytest.MonkeyPatch
+    instaaug: CommandLine, shop: Path, plain_run: Path
 ) -> None:
-    monkeypatch.setenv("INSTAAUG_CACHE", str(shop / "cache"))
-    assert instaaug("train", shop / "pets", "--method", "none", "--out", "none", *QUICK).code == 0
     picture = next((shop / "pets" / "cat").iterdir())
-    assert "leaves them as they are" in instaaug.error("inspect", "none", picture)
+    assert "leaves them as they are" in instaaug.error("inspect", plain_run, picture)
 
 
 def test_many_images_fill_several_pictures(

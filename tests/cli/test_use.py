@@ -73,6 +73,7 @@ def test_report_writes_a_page(instaaug: CommandLine, made: Made) -> None:
     assert all(name in html for name in made.classes)
 
 
+@pytest.mark.parametrize("made", ["train", "contrastive"], indirect=True)  # tta: in test_tta
 def test_export_writes_phi(instaaug: CommandLine, made: Made) -> None:
     done = instaaug("export", made.run, "phi.pt2")
     assert done.code == 0, done.err

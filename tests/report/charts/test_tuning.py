@@ -113,14 +113,13 @@ def two_factors(number: int, score: float) -> TunedTrial:
     "trials",
     [
         TRIALS,
-        TRIALS[:1],
         [trial(0, 0.5, 0.5, 90.0), trial(1, 0.9, 1.0, 93.0, error=1.0)],
         [trial(0, 0.02, 0.03, None, state="failed"), trial(1, 0.9, 1.0, 0.0)],
         [two_factors(0, 50.0), two_factors(1, 60.0)],
-        [trial(i, 0.02 + i / 1000, 0.05 + i / 900, 60 + i % 7, error=1.0) for i in range(100)],
+        [trial(i, 0.02 + i / 1000, 0.05 + i / 900, 60 + i % 7, error=1.0) for i in range(50)],
         [trial(0, 1e-6, 2e-6, -3.0, error=0.5), trial(1, 0.1, 1.0, 1.0, error=0.01)],
     ],
-    ids=["all kinds", "one", "point", "failed default", "two factors", "hundred", "tiny"],
+    ids=["all kinds", "point", "failed default", "two factors", "fifty", "tiny"],
 )
 def test_all_words_can_be_read(trials: list[TunedTrial]) -> None:
     assert_words_are_readable(draw_tuning(trials))

@@ -34,8 +34,8 @@ def photos(n: int = 2, channels: int = 3, height: int = 16, width: int = 16) -> 
     return torch.rand(n, channels, height, width, generator=random)
 
 
-def choices(n: int = 2, k: int = len(BOXES), *, seed: int = 0) -> Tensor:
-    random = torch.Generator().manual_seed(seed)
+def choices(n: int = 2, k: int = len(BOXES)) -> Tensor:
+    random = torch.Generator().manual_seed(0)
     return (2 * torch.randn(n, k, generator=random)).softmax(dim=1)
 
 
@@ -53,7 +53,7 @@ def panels(figure: Figure, i: int, n_top: int) -> list[Any]:
 
 @pytest.mark.parametrize(
     ("n", "n_top", "shape"),
-    [(1, 1, (16, 16)), (3, 5, (12, 20)), (4, 8, (20, 12))],
+    [(1, 1, (12, 20)), (4, 8, (20, 12))],
 )
 def test_every_photo_has_its_panels(n: int, n_top: int, shape: tuple[int, int]) -> None:
     titles = [f"photo {i}" for i in range(n)]
@@ -73,7 +73,7 @@ def test_every_photo_has_its_panels(n: int, n_top: int, shape: tuple[int, int]) 
     )
 
 
-@pytest.mark.parametrize(("n", "n_top"), [(1, 1), (2, 8), (12, 4)])
+@pytest.mark.parametrize(("n", "n_top"), [(1, 8), (12, 4)])
 def test_nothing_leaves_the_canvas_and_no_panel_hides_another(n: int, n_top: int) -> None:
     figure = drawn(n, n_top, titles=["a name longer than any class of ImageNet has " * 9] * n)
     figure.draw_without_rendering()
@@ -88,9 +88,8 @@ def test_nothing_leaves_the_canvas_and_no_panel_hides_another(n: int, n_top: int
     assert not [(a, b) for a, b in combinations(places, 2) if a.overlaps(b)]
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_no_label_hides_another(seed: int) -> None:
-    figure = draw_crops(photos(3), choices(3, seed=seed), BOXES, size=(16, 16), n_top=6)
+def test_no_label_hides_another() -> None:
+    figure = draw_crops(photos(3), choices(3), BOXES, size=(16, 16), n_top=6)
     figure.draw_without_rendering()
     for i in range(3):
         boxes = [text.get_window_extent() for text in panels(figure, i, 6)[2].texts]
@@ -127,9 +126,8 @@ def test_gray_photos_are_drawn_too() -> None:
     assert photo.images[0].get_array().shape == (16, 16, 3)
 
 
-@pytest.mark.parametrize("ending", ["png", "svg"])
-def test_figures_are_written_the_same_each_time(ending: str, tmp_path: Path) -> None:
-    files = [tmp_path / f"{i}.{ending}" for i in (1, 2)]
+def test_figures_are_written_the_same_each_time(tmp_path: Path) -> None:
+    files = [tmp_path / f"{i}.png" for i in (1, 2)]
     for file in files:
         save_figure(drawn(1), file, dpi=60)
     assert files[0].stat().st_size > 5_000
