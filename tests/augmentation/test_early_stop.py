@@ -34,7 +34,9 @@ def prefix(tta: TestTimeAugmentation, outputs: Tensor, weight: Tensor) -> Tensor
     if tta.merging.merge == "probability":
         powers = outputs.softmax(dim=1).mean(dim=0) ** (1 / tta.merging.temperature)
         return (powers / powers.sum()).log()
-    if tta.merging.merge == "weighted":
+    if tta.merging.merge == "confidence":
+        weight = torch.stack([(o.softmax(0) * o.log_softmax(0)).sum().exp() for o in outputs])
+    if tta.merging.merge in ("weighted", "confidence"):
         outputs = outputs * (weight / weight.sum() * len(weight))[:, None]
     return outputs.mean(dim=0) / tta.merging.temperature
 

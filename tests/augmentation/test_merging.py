@@ -1,5 +1,6 @@
 """How outputs become one: every rule against a naive loop, for whatever kind of model."""
 
+import math
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, NamedTuple, get_args
@@ -43,6 +44,9 @@ def naive_merge(
         powers = mean ** (1 / temperature)
         return (powers / powers.sum()).log()
     counted = weight if merge == "weighted" else [1.0] * len(outputs)
+    if merge == "confidence":
+        entropies = [-(o.softmax(0) * o.log_softmax(0)).sum().detach() for o in outputs]
+        counted = [math.exp(-float(h)) for h in entropies]
     weighed = sum((w * o for w, o in zip(counted, outputs, strict=True)), torch.zeros(()))
     return weighed / sum(counted) / temperature
 
@@ -87,6 +91,42 @@ def test_temperature_changes_no_top_class(merge: Merge) -> None:
     assert torch.equal(plain.argmax(dim=1), hot.argmax(dim=1))
     assert (hot.amax(dim=1) < plain.amax(dim=1)).all()
     assert (plain.amax(dim=1) < cool.amax(dim=1)).all()
+
+
+def test_without_sharpness_confidence_is_the_plain_mean() -> None:
+    x, model = images(BATCH), loose_classifier()
+    aug = Shifted(weights())
+    plain = aug.wrap(model, N)(x, seeded())
+    torch.testing.assert_close(
+        aug.wrap(model, N, merge="confidence", sharpness=0.0)(x, seeded()), plain
+    )
+
+
+def test_a_view_that_says_nothing_counts_the_less_the_more_classes_there_are() -> None:
+    rule = Merging("confidence", sharpness=2.0)
+    sure, unsure = torch.tensor([[100.0, 0.0, 0.0, 0.0]]), torch.zeros(1, 4)
+    scores = torch.stack([rule.scores(sure, 1), rule.scores(unsure, 1)])
+    ones = torch.ones(2, 1)
+    merged = rule.finish(rule.total(scores, ones), ones, torch.tensor([2]))
+    share = 1 / (1 + 4**-2)  # exp(-2 log 4) against 1
+    torch.testing.assert_close(merged, sure * share)
+
+
+def test_confidence_is_judged_pixel_by_pixel() -> None:
+    maps = torch.rand(3, 2, 5, 4, 4, generator=seeded())
+    rule = Merging("confidence")
+    ones = torch.ones(3, 2)
+    whole = rule.finish(
+        rule.total(torch.stack([rule.scores(m, 2) for m in maps]), ones), ones, torch.full((2,), 3)
+    )
+    one = [naive_merge(list(maps[:, 1, :, 2, 3]), [1.0] * 3, "confidence")]
+    torch.testing.assert_close(whole[1, :, 2, 3], one[0])
+
+
+@pytest.mark.parametrize("sharpness", [-1.0, 11.0, float("nan")])
+def test_a_sharpness_that_cannot_weigh_is_refused(sharpness: float) -> None:
+    with pytest.raises(ArgumentError, match=r"`sharpness` must lie in \[0, 10\.0\]: got"):
+        Merging("confidence", sharpness=sharpness)
 
 
 def test_without_weights_all_views_count_the_same() -> None:

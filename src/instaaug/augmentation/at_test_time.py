@@ -19,13 +19,14 @@ from instaaug.shapes import Images, Scalars, at_least_float32, repeat_batch
 if TYPE_CHECKING:
     from instaaug.augmentation.augmenter import Augmenter
 
-__all__ = ["Budget", "Merge", "Merging", "TestTimeAugmentation", "merge_in_rounds"]
+__all__ = ["Budget", "Merge", "Merging", "TestTimeAugmentation", "confidence", "merge_in_rounds"]
 
-Merge = Literal["logit", "probability", "weighted"]
+Merge = Literal["logit", "probability", "weighted", "confidence"]
 Index = Int[Tensor, " chosen"]
 ROUNDING = 1e-6  # 1.13 views for each of 100 inputs are 113, though the product is slightly less
 ROWS_ON_CPU, PIXELS_ON_CPU = 32, 8 * 224 * 224  # beyond either, a CPU's caches overflow
 MODE_DEPENDENT = (nn.BatchNorm1d, nn.BatchNorm2d, nn.SyncBatchNorm, nn.Dropout, nn.Dropout2d)
+SHARPEST = 10.0  # beyond it weights underflow
 LEAST_WEIGHT = 1e-30  # of the largest; whichever views are merged, their weights sum to something
 
 
@@ -36,16 +37,20 @@ class Merging:
     .. math::
         z = \tfrac1n \sum_j z_j \;\text{(logit)}, \quad
         z = \log \tfrac1n \sum_j \operatorname{softmax} z_j \;\text{(probability)}, \quad
-        z = \sum_j w_j z_j \big/ \sum_j w_j \;\text{(weighted)}
+        z = \sum_j w_j z_j \big/ \sum_j w_j \;\text{(weighted, confidence)}
 
-    and then z / temperature. A sum grows view by view: :meth:`scores` of what the model returned
-    have a :meth:`total`, two totals make one by :meth:`combine`, and :meth:`finish` ends it.
+    and then z / temperature. The weights of ``"weighted"`` are learned; those of ``"confidence"``
+    are :math:`w_j = \exp(-s\,H(\operatorname{softmax} z_j))` with the sharpness s, so that a view
+    of which the model makes nothing does not spoil the others. A sum grows view by view:
+    :meth:`scores` of what the model returned have a :meth:`total`, two totals make one by
+    :meth:`combine`, and :meth:`finish` ends it.
 
     Arguments:
-        merge: Which of the three.
+        merge: Which of the four.
         temperature: Divides the merged output; log-probabilities are normalized again.
         output: Picks the tensor out of what the model returns. Without it a tensor is taken as it
             is, and the obvious one of a dict, an object or a tuple.
+        sharpness: How much confidence counts for ``"confidence"``; 0 is the plain mean.
 
     Example:
         >>> rule = Merging("probability")
@@ -59,8 +64,13 @@ class Merging:
     merge: Merge = "logit"
     temperature: float = 1.0
     output: Output | None = None
+    sharpness: float = 1.0
 
     def __post_init__(self) -> None:
+        if not 0 <= self.sharpness <= SHARPEST:
+            raise ArgumentError(
+                f"`sharpness` must lie in [0, {SHARPEST}]: got {self.sharpness}. 1 is usual."
+            )
         if self.merge not in get_args(Merge):
             raise UnknownNameError("merge rule", self.merge, get_args(Merge))
         if not 0 < self.temperature < inf:
@@ -72,12 +82,16 @@ class Merging:
     def scores(self, returned: object, n_inputs: int) -> Inexact[Tensor, " inputs *rest"]:
         """The model's output as it is added up over views, in float32 at least."""
         output = output_rows(returned, n_inputs, self.output)
-        if self.merge == "probability" and (output.ndim < 2 or output.shape[1] < 2):
+        needs_classes = self.merge in ("probability", "confidence")
+        if needs_classes and (output.ndim < 2 or output.shape[1] < 2):
             raise ShapeError(
                 "`model` must return a logit per class, (N, C, ...) with C ≥ 2, for "
-                f'merge="probability": got {tuple(output.shape)}. Use merge="logit".'
+                f'merge="{self.merge}": got {tuple(output.shape)}. Use merge="logit".'
             )
         output = output if output.is_complex() else at_least_float32(output)
+        if self.merge == "confidence":  # the weight is the last class, and adds up with the rest
+            weight = confidence(output, self.sharpness)[:, None]
+            return torch.cat([weight * output, weight], dim=1)
         return output.log_softmax(dim=1) if self.merge == "probability" else output
 
     def weights(self, views: Views) -> Float[Tensor, "n batch"]:
@@ -107,8 +121,10 @@ class Merging:
         total: Inexact[Tensor, " batch *rest"],
         weight: Float[Tensor, "n batch"],
         n_views: Int[Tensor, " batch"],
-    ) -> Inexact[Tensor, " batch *rest"]:
+    ) -> Inexact[Tensor, " batch *merged"]:
         """The output for each input, from the total over its first ``n_views`` views."""
+        if self.merge == "confidence":
+            return total[:, :-1] / (total[:, -1:] * self.temperature)
         mass = weight.cumsum(dim=0).gather(0, n_views[None] - 1)[0]
         mass = _as_wide(mass.to(total.dtype), total)
         if self.merge == "probability":
@@ -117,6 +133,19 @@ class Merging:
                 return log_probs
             return (log_probs / self.temperature).log_softmax(dim=1)
         return total / (mass * self.temperature)
+
+
+def confidence(
+    logits: Float[Tensor, "batch classes *rest"], sharpness: float
+) -> Float[Tensor, " batch *rest"]:
+    r"""How much a prediction counts: :math:`\exp(-s\,H)` with its entropy H in nats.
+
+    Example:
+        >>> confidence(torch.tensor([[0.0, 0.0], [50.0, 0.0]]), 1.0)  # a half and one
+        tensor([0.5000, 1.0000])
+    """
+    log_probs = logits.log_softmax(dim=1)
+    return (sharpness * (log_probs.exp() * log_probs).sum(dim=1)).exp()
 
 
 def _as_wide(value: Tensor, like: Tensor) -> Tensor:
@@ -243,7 +272,8 @@ class TestTimeAugmentation(nn.Module):
         merge: ``"logit"`` averages the outputs; ``"weighted"`` does so with the weight that the
             augmenter gives each view, which suits distinct views, in the order of
             ``select="top"``; ``"probability"`` averages softmax outputs and returns their
-            logarithm.
+            logarithm; ``"confidence"`` averages outputs, each weighted by how sure the model is
+            of it.
         select: ``"sample"`` draws; ``"top"`` takes the most probable boxes and evenly spread
             values.
         replace: Whether the same box may be drawn twice.
@@ -252,6 +282,7 @@ class TestTimeAugmentation(nn.Module):
         output: Picks the tensor out of what the model returns. Without it a tensor is taken as it
             is, ``"logits"`` of a dict, ``.logits`` of an object, the first entry of a tuple.
         temperature: Divides the merged output; above 1 for a model that is too certain.
+        sharpness: How much confidence counts for ``merge="confidence"``.
         certainty: An input is done as soon as its top class has this probability.
         mean_views: Views per input, on average over a call. After one for each, the least certain
             inputs get the others, one at a time.
@@ -279,6 +310,7 @@ class TestTimeAugmentation(nn.Module):
         chunk_size: int | None = None,
         output: Output | None = None,
         temperature: float = 1.0,
+        sharpness: float = 1.0,
         certainty: float | None = None,
         mean_views: float | None = None,
     ) -> None:
@@ -293,7 +325,7 @@ class TestTimeAugmentation(nn.Module):
         self.n_samples, self.chunk_size = n_samples, chunk_size
         self.select: Select = select
         self.replace = replace
-        self.merging = Merging(merge, temperature, output)
+        self.merging = Merging(merge, temperature, output, sharpness)
         self.budget = Budget(certainty, mean_views)
 
     def samples(self, x: Images, generator: Generator | None = None) -> Float[Tensor, "n batch d"]:

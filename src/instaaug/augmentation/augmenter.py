@@ -104,6 +104,12 @@ class Augmenter(nn.Module, ABC):
     select: Select = "sample"
     """How views are chosen at test time unless :meth:`wrap` says otherwise."""
 
+    merge: Merge = "logit"
+    """How their outputs are merged unless :meth:`wrap` says otherwise."""
+
+    sharpness: float = 1.0
+    """How much confidence counts where outputs are merged by it."""
+
     averages_views: bool = True
     """Whether its authors test it on the average of several views, not on each input as it is."""
 
@@ -257,7 +263,8 @@ class Augmenter(nn.Module, ABC):
         model: nn.Module,
         n_samples: int = 10,
         *,
-        merge: Merge = "logit",
+        merge: Merge | None = None,
+        sharpness: float | None = None,
         select: Select | None = None,
         replace: bool = False,
         chunk_size: int | None = None,
@@ -272,7 +279,10 @@ class Augmenter(nn.Module, ABC):
             model: Any module; its outputs are merged.
             n_samples: How many views of each input it sees, at most.
             merge: ``"logit"`` averages outputs, ``"probability"`` averages softmax outputs,
-                ``"weighted"`` averages outputs with the learned weights of the views.
+                ``"weighted"`` averages outputs with the learned weights of the views,
+                ``"confidence"`` with weights that fall with the entropy of each view's prediction;
+                the augmenter's own choice by default.
+            sharpness: How much confidence counts; the augmenter's own choice by default.
             select: ``"sample"`` draws, ``"top"`` takes the most representative; the augmenter's
                 own choice by default.
             replace: Whether the same box may be drawn twice.
@@ -292,8 +302,9 @@ class Augmenter(nn.Module, ABC):
             torch.Size([4, 10])
         """
         return TestTimeAugmentation(
-            self, model, n_samples, merge=merge, select=select or self.select, replace=replace,
-            chunk_size=chunk_size, output=output, temperature=temperature, certainty=certainty,
+            self, model, n_samples, merge=merge or self.merge, select=select or self.select,
+            replace=replace, chunk_size=chunk_size, output=output, temperature=temperature,
+            sharpness=self.sharpness if sharpness is None else sharpness, certainty=certainty,
             mean_views=mean_views,
         )  # fmt: skip
 
