@@ -4,14 +4,14 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil, inf
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, get_args
 
 import torch
 from jaxtyping import Float, Inexact, Int
 from torch import Generator, Tensor, nn
 from typing_extensions import override
 
-from instaaug.augmentation.views import Select, Views
+from instaaug.augmentation.views import Merge, Select, Views
 from instaaug.errors import ArgumentError, InstaAugWarning, ShapeError, UnknownNameError
 from instaaug.networks.model_interface import Output, as_input_of, output_rows
 from instaaug.shapes import Images, Scalars, at_least_float32, repeat_batch
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Budget", "Merge", "Merging", "TestTimeAugmentation", "confidence", "merge_in_rounds"]
 
-Merge = Literal["logit", "probability", "weighted", "confidence"]
 Index = Int[Tensor, " chosen"]
 ROUNDING = 1e-6  # 1.13 views for each of 100 inputs are 113, though the product is slightly less
 ROWS_ON_CPU, PIXELS_ON_CPU = 32, 8 * 224 * 224  # beyond either, a CPU's caches overflow

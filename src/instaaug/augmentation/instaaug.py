@@ -1,6 +1,7 @@
 """InstaAug: learned, instance-specific augmentation."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +18,7 @@ from instaaug.augmentation.settings import (
     as_composition,
     auto_baseline,
 )
-from instaaug.augmentation.views import Select, Views, choose_views
+from instaaug.augmentation.views import Merge, Select, Views, choose_views
 from instaaug.distributions import Joint, Samples
 from instaaug.errors import ArgumentError
 from instaaug.functional.warp import PaddingMode
@@ -95,6 +96,8 @@ class InstaAug(Augmenter):
             Crops of an input up to twice as large keep its detail.
         keep_original: Whether the first view at test time is the input as it is.
         select: How views are chosen at test time unless :meth:`wrap` says otherwise.
+        merge: How their outputs are merged unless :meth:`wrap` says otherwise.
+        sharpness: How much confidence counts where outputs are merged by it.
 
     References:
         | Learning Instance-Specific Augmentations by Capturing Local Invariances
@@ -140,6 +143,8 @@ class InstaAug(Augmenter):
         size: int | tuple[int, int] | None = None,
         keep_original: bool = False,
         select: Select = "sample",
+        merge: Merge = "logit",
+        sharpness: float = 1.0,
     ) -> None:
         super().__init__()
         transform = as_composition(transforms, mean=mean, std=std, size=size)
@@ -163,6 +168,8 @@ class InstaAug(Augmenter):
                 padding_mode=padding_mode,
                 keep_original=keep_original,
                 select=select,
+                merge=merge,
+                sharpness=sharpness,
             ),
             None if isinstance(network, str) else network,
         )
@@ -178,9 +185,15 @@ class InstaAug(Augmenter):
             context = {k: v for k, v in context.items() if k != "num_classes"}
         return super().build(context, options)
 
+    def set_merging(self, merge: Merge, sharpness: float = 1.0) -> None:
+        """Change how :meth:`wrap` merges outputs of views unless it is told otherwise."""
+        self.settings: InstaAugSettings = replace(self.settings, merge=merge, sharpness=sharpness)
+        self.merge, self.sharpness = merge, sharpness
+
     def _build(self, settings: InstaAugSettings, network: FeatureNetwork | None) -> None:
         self.settings = settings
         self.transform, self.select = settings.transform, settings.select
+        self.merge, self.sharpness = settings.merge, settings.sharpness
         spaces = self.transform.spaces
         grids = {
             name: settings.grid or CropGrid(space.levels, max_outside=space.max_outside)

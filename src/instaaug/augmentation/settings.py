@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
-from instaaug.augmentation.views import Select
+from instaaug.augmentation.views import Merge, Select
 from instaaug.errors import ArgumentError, InstaAugWarning, UnknownNameError
 from instaaug.functional.warp import PaddingMode
 from instaaug.objectives import Band, Baseline, Rule
@@ -30,6 +30,7 @@ CHOICES: Mapping[str, Any] = {
     "baseline": Baseline,
     "padding_mode": PaddingMode,
     "select": Select,
+    "merge": Merge,
 }
 
 
@@ -53,6 +54,8 @@ class InstaAugSettings:
     padding_mode: PaddingMode = "zeros"
     keep_original: bool = False
     select: Select = "sample"
+    merge: Merge = "logit"
+    sharpness: float = 1.0
 
     def __post_init__(self) -> None:
         for name, literal in CHOICES.items():

@@ -9,9 +9,10 @@ from torch import Generator, Tensor
 
 from instaaug.distributions import CategoricalTheta, Joint, enumerate_choices
 
-__all__ = ["Select", "Views", "choose_views", "without_row"]
+__all__ = ["Merge", "Select", "Views", "choose_views", "without_row"]
 
 Select = Literal["sample", "top"]
+Merge = Literal["logit", "probability", "weighted", "confidence"]
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -14,7 +15,13 @@ from instaaug.augmentation import InstaAug
 from instaaug.data.cache import OnProgress
 from instaaug.errors import ArgumentError, DataError, ShapeError, UnknownNameError
 from instaaug.frozen.images import NormalizedImages, TrainingData
-from instaaug.frozen.learning import Learning, learn_from_draws, learn_from_table
+from instaaug.frozen.learning import (
+    Learning,
+    choose_sharpness,
+    learn_from_draws,
+    learn_from_table,
+    view_confidence,
+)
 from instaaug.frozen.table import (
     FrozenViews,
     ViewTable,
@@ -53,6 +60,8 @@ def fit_tta(
     std: Sequence[float] | None = None,
     output: Output | None = None,
     loss: Loss | None = None,
+    merge: Literal["auto", "logit", "confidence"] = "auto",
+    sharpness: float | None = None,
     entropy: Band | Mapping[str, Band] | None = None,
     grid: CropGrid | None = None,
     padding_mode: PaddingMode = "zeros",
@@ -90,6 +99,10 @@ def fit_tta(
         std: Per-channel standard deviation that images in [0, 1] are to be normalized with.
         output: Picks the tensor out of what the model returns.
         loss: One loss per input from outputs and targets; cross-entropy by default.
+        merge: How outputs of views become one: ``"logit"``, their mean; ``"confidence"``, with
+            weights that fall with the entropy of each prediction; ``"auto"`` takes what suits
+            random views of these images, where outputs are class scores.
+        sharpness: How much confidence counts; chosen in the same way if absent.
         entropy: The band in nats for ``"single"``: one for all factors, or one each by name.
         grid: Boxes that take the place of the transform's own levels.
         padding_mode: What lies outside of the image.
@@ -159,10 +172,26 @@ def fit_tta(
                 views, images, folder=kept_in, loss=learning.loss, on_progress=on_progress
             )
         check_table(table, views, images, loss=learning.loss)
+        if loss is None:
+            learning = _merge_by_confidence(aug, table, learning, merge, sharpness)
         if loss is None and learning.objective != "single":
             table = condense(table)
         learn_from_table(aug, table, images, learning)
     return aug.eval()
+
+
+def _merge_by_confidence(
+    aug: InstaAug, table: ViewTable, learning: Learning, merge: str, sharpness: float | None
+) -> Learning:
+    """Tell the augmenter how views are merged, and learn under the same rule."""
+    if merge == "logit":
+        return learning
+    if sharpness is None:
+        sharpness = choose_sharpness(table, learning.n_views, seed=learning.seed)
+        if merge == "auto" and not sharpness:
+            return learning
+    aug.set_merging("confidence", sharpness)
+    return replace(learning, confidence=view_confidence(table, sharpness))
 
 
 @contextmanager

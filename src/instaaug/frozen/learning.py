@@ -1,16 +1,20 @@
 """How φ learns for a frozen model: exactly from a table, or from draws through the model."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
 
 import torch
+from jaxtyping import Float, Int
 from torch import Generator, Tensor, nn
+from torch.nn import functional as F
 
 from instaaug.augmentation import InstaAug
+from instaaug.augmentation.at_test_time import Merging, confidence
 from instaaug.distributions import Joint
 from instaaug.errors import ArgumentError
+from instaaug.frozen.calibration import fit_temperature
 from instaaug.frozen.images import NormalizedImages
 from instaaug.frozen.table import ViewTable, other_choices
 from instaaug.networks import FrozenFeatures
@@ -18,8 +22,15 @@ from instaaug.networks.model_interface import Output, as_input_of, device_of, ou
 from instaaug.objectives import Loss, ViewObjective, ensemble_loss, exact_risk, n_views_loss
 from instaaug.shapes import check_finite
 
-__all__ = ["Learning", "learn_from_draws", "learn_from_table"]
+__all__ = [
+    "Learning",
+    "choose_sharpness",
+    "learn_from_draws",
+    "learn_from_table",
+    "view_confidence",
+]
 
+SHARPNESSES = (0.0, 0.5, 1.0, 2.0)  # of confidence
 SHARPEST = 0.1  # of the selection; it starts ten times softer
 BIAS_RATE = 16.0  # a place's own bias may move that much faster than what depends on the input
 DECAY = 0.01
@@ -36,6 +47,7 @@ class Learning:
         objective: Which loss of which views.
         n_views: How many views will be averaged.
         loss: One loss per input.
+        confidence: How much each view of each image counts when it is chosen; None for equally.
         steps: Steps of the optimizer.
         batch_size: Images per step.
         learning_rate: Of AdamW; it falls to zero along a line.
@@ -46,6 +58,7 @@ class Learning:
     objective: ViewObjective
     n_views: tuple[int, ...]
     loss: Loss
+    confidence: Float[Tensor, "images views"] | None = None
     steps: int = 400
     batch_size: int = 256
     learning_rate: float = 3e-3
@@ -91,7 +104,7 @@ def learn_from_table(
     order = _shuffle_forever(len(table), learning.batch_size, generator)
     device = device_of(aug)
     distributions = _Distributions(aug, table, images, generator)
-    single = None
+    single, weights = None, learning.confidence
     if learning.objective == "single":
         single = _losses_of_views(table, learning.loss)
     else:
@@ -113,11 +126,61 @@ def learn_from_table(
         return n_views_loss(
             others.logits, outputs, targets, learning.loss,
             n_views=learning.n_views, temperature=temperature,
+            confidence=None if weights is None else weights[index].to(device),
         )  # fmt: skip
 
     learning.minimize(aug, objective)
     if learning.objective == "views":
         _sharpen(aug)
+
+
+@torch.no_grad()
+def choose_sharpness(table: ViewTable, n_views: Sequence[int], *, seed: int = 0) -> float:
+    """How much confidence should count where views are merged; 0 is the plain mean.
+
+    The image and random other views stand for what φ will choose, so that nothing that was learned
+    can flatter a rule; each gets the temperature that suits it. The likelihood decides.
+
+    Arguments:
+        table: Class scores of the model for every view.
+        n_views: How many views will be merged.
+        seed: Decides which.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    n_others = table.outputs.shape[1] - 1
+    losses = dict.fromkeys(SHARPNESSES, 0.0)
+    order = torch.rand(len(table), n_others, generator=generator).argsort(dim=1)
+    order = torch.cat([torch.zeros(len(table), 1).long(), 1 + order], dim=1)  # the image first
+    for n in n_views:
+        for sharpness in SHARPNESSES:
+            logits = _merge_by_confidence(table, order[:, :n], sharpness)
+            temperature = fit_temperature(logits, table.targets)
+            losses[sharpness] += float(F.cross_entropy(logits / temperature, table.targets.long()))
+    return min(losses, key=lambda sharpness: losses[sharpness])
+
+
+def _merge_by_confidence(
+    table: ViewTable, views: Int[Tensor, "images n"], sharpness: float
+) -> Float[Tensor, "images classes"]:
+    """Merged outputs of some of the views of every image."""
+    rule, parts = Merging("confidence", sharpness=sharpness), []
+    for index in torch.arange(len(table)).split(ROWS_AT_ONCE):
+        outputs = table.outputs_of(index)[torch.arange(len(index))[:, None], views[index]]
+        scores = rule.scores(outputs.flatten(0, 1), outputs[..., 0].numel())
+        ones = torch.ones(views.shape[1], len(index))
+        total = rule.total(scores.unflatten(0, outputs.shape[:2]).movedim(1, 0), ones)
+        parts.append(rule.finish(total, ones, torch.full((len(index),), views.shape[1])))
+    return torch.cat(parts)
+
+
+@torch.no_grad()
+def view_confidence(table: ViewTable, sharpness: float) -> Float[Tensor, "images views"]:
+    """How much each view of each image counts where views are merged by confidence."""
+    parts = []
+    for index in torch.arange(len(table)).split(ROWS_AT_ONCE):
+        outputs = table.outputs_of(index)
+        parts.append(confidence(outputs.flatten(0, 1), sharpness).view(outputs.shape[:2]))
+    return torch.cat(parts)
 
 
 def learn_from_draws(

@@ -287,12 +287,12 @@ class LearnedLoss(TransformAugmenter):
     ) -> Float[Tensor, "n batch d"]:
         return self.table[_choose(self.scores(x), n_samples, self.threshold)].transpose(0, 1)
 
+    merge: Merge = "probability"  # as in the source
+
     @override
-    def wrap(
-        self, model: nn.Module, n_samples: int = 4, *, merge: Merge = "probability", **options: Any
-    ) -> TestTimeAugmentation:
-        """Wrap a model like any augmenter, but average probabilities, as in the source."""
-        return super().wrap(model, n_samples, merge=merge, **options)
+    def wrap(self, model: nn.Module, n_samples: int = 4, **options: Any) -> TestTimeAugmentation:
+        """Wrap a model like any augmenter, with four views by default."""
+        return super().wrap(model, n_samples, **options)
 
     def fit(
         self,

@@ -60,6 +60,7 @@ def n_views_loss(
     *,
     n_views: Sequence[int],
     temperature: float,
+    confidence: Float[Tensor, "batch k_and_one"] | None = None,
 ) -> Float[Tensor, ""]:
     r"""The loss of the mean output of the original and the n - 1 best other choices.
 
@@ -68,7 +69,8 @@ def n_views_loss(
 
     where a is :func:`soft_top` of n - 1. It knows how many views will be averaged: two that err
     alike are not both chosen, however good each may be. Several n at once make one order of
-    views that serves them all.
+    views that serves them all. Where outputs are merged by confidence, each view counts as much as
+    the model is sure of it.
 
     Arguments:
         scores: Of every choice but the original.
@@ -77,11 +79,14 @@ def n_views_loss(
         loss: One loss per input.
         n_views: Numbers of views, the original among them.
         temperature: Of :func:`soft_top`.
+        confidence: How much each view counts when it is chosen; None for equally.
     """
     total = scores.new_zeros(())
     for n in n_views:
         chosen = soft_top(scores, n - 1, temperature=temperature)
         weight = torch.cat([torch.ones_like(chosen[:, :1]), chosen], dim=1)
+        if confidence is not None:
+            weight = weight * confidence
         total = total + loss(_weighted_mean(weight, outputs), targets).mean()
     return total / len(n_views)
 

@@ -1,7 +1,7 @@
 """A finished run of any kind, loaded and ready to be used."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -204,7 +204,7 @@ def _load_fitted(run: Run) -> LoadedRun:
         channels=facts.channels,
         mean=fitted.model.mean,
         std=fitted.model.std,
-        merging=Merging(output=fitted.model.output),
+        merging=replace(fitted.rule, output=fitted.model.output),
         select=aug.select,
         n_views=len(all_views(aug)) if can_list else None,
         test_views=max(fitted.config.views.counts),

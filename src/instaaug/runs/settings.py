@@ -276,8 +276,8 @@ class ViewSettings(Settings):
     title = "Test time"
 
     n_views: int = setting(10, "Views of each image to average.", at_least=1)
-    merge: Literal["logit", "probability", "weighted"] = setting(
-        "logit", "What test-time augmentation averages."
+    merge: Literal["logit", "probability", "weighted", "confidence"] = setting(
+        "logit", "What test-time augmentation averages, and with which weights."
     )
     select: Literal["sample", "top"] = setting(
         "sample", "Draw views at test time, or take the most representative."
@@ -499,6 +499,15 @@ class TtaViewSettings(Settings):
     counts: tuple[int, ...] = setting(
         (2, 4, 10), "How many views will be averaged; one order serves all these numbers."
     )
+    merge: Literal["auto", "logit", "confidence"] = setting(
+        "auto",
+        "Average outputs plainly, or weighted by how sure the model is of each; auto takes what "
+        "suits random views of the images.",
+    )
+    sharpness: float | None = setting(
+        None, "How much confidence counts; chosen in the same way if absent.",
+        at_least=0, at_most=10,
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         super().__post_init__()

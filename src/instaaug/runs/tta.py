@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from instaaug.augmentation import InstaAug
+from instaaug.augmentation.at_test_time import Merging
 from instaaug.augmentation.views import without_row
 from instaaug.data import DataSplits, LabeledImages
 from instaaug.data.cache import OnProgress
@@ -94,6 +95,11 @@ class FittedViews:
     model: FrozenModel
     aug: InstaAug
     temperatures: Mapping[int, float]
+
+    @property
+    def rule(self) -> Merging:
+        """How outputs of views are merged."""
+        return Merging(self.aug.merge, sharpness=self.aug.sharpness)
 
     def predictor(
         self, n_views: int, *, certainty: float | None = None, mean_views: float | None = None
@@ -180,6 +186,7 @@ def fit_views(
     folder: Path | None = None,
     table: ViewTable | None = None,
     steps: int | None = None,
+    rule: Merging | None = None,
     on_table: OnProgress | None = None,
 ) -> InstaAug:
     """Fit φ with the settings of a run.
@@ -192,6 +199,7 @@ def fit_views(
         folder: Where to keep the model's outputs for every view.
         table: These outputs, if they were computed before.
         steps: Of the optimizer; those of the settings by default.
+        rule: How views are merged; what the settings say by default.
         on_table: Called with the number of images whose views the model has seen, and of all.
     """
     return fit_tta(
@@ -200,6 +208,8 @@ def fit_views(
         make_transforms(config.transforms, levels=config.crop.grid, max_outside=0.0),
         n_samples=config.views.counts,
         objective=None if config.phi.objective == "auto" else config.phi.objective,
+        merge=config.views.merge if rule is None else rule.merge,  # type: ignore[arg-type]
+        sharpness=config.views.sharpness if rule is None else rule.sharpness,
         features=config.phi.features,
         size=size,
         mean=model.mean,
@@ -239,9 +249,10 @@ def fit_temperatures(
         counts: Numbers of views.
         folder: Where the table is.
     """
+    rule = Merging(aug.merge, sharpness=aug.sharpness)
     if not can_tabulate(aug):
         inputs = model.normalize(images)
-        merged = merge_outputs(aug, model, inputs, counts, select=aug.select)
+        merged = merge_outputs(aug, model, inputs, counts, select=aug.select, rule=rule)
         return {n: fit_temperature(logits, images.targets) for n, logits in merged.items()}
     table = _read_table(model, images, aug, folder)
     generator = torch.Generator().manual_seed(config.seed)
@@ -252,9 +263,10 @@ def fit_temperatures(
         other = fit_views(
             config, model, images.subset(learned.numpy()), size=size, table=table.subset(learned),
             steps=max(1, config.phi.steps // 2),  # as many rounds through half as many images
+            rule=rule,
         )  # fmt: skip
         inputs = model.normalize(images.subset(judged.numpy()))
-        parts.append(merge_tabulated_outputs(other, table.subset(judged), inputs, counts))
+        parts.append(merge_tabulated_outputs(other, table.subset(judged), inputs, counts, rule))
     targets = images.targets[torch.cat(halves[::-1])]
     return {n: fit_temperature(torch.cat([p[n] for p in parts]), targets) for n in counts}
 
@@ -377,7 +389,13 @@ def _finish(
         inputs = found.model.normalize(held_out)
         on_batch = batch_counter(on_score, len(held_out))
         merged = merge_outputs(
-            aug, found.model, inputs, counts, select=aug.select, on_batch=on_batch
+            aug,
+            found.model,
+            inputs,
+            counts,
+            select=aug.select,
+            rule=fitted.rule,
+            on_batch=on_batch,
         )
         rows = [
             score(
@@ -395,6 +413,8 @@ def _finish(
         "classes_from": "data"
         if config.model.classes is None and not found.source.classes
         else "model",
+        "merge": aug.merge,
+        "sharpness": aug.sharpness,
         "skipped": list(fit.skipped),
         "split_hash": facts.split_hash,
         "rows": rows,

@@ -331,7 +331,8 @@ class _Scorer:
         augmenter = method.augmenter.to(next(self.fitted.aug.parameters()).device)
         return merge_outputs(
             augmenter, self.fitted.model, self.fitted.model.normalize(images), counts,
-            select=method.select, seed=self.fitted.config.seed, on_batch=self.on_batch,
+            select=method.select, rule=self.fitted.rule, seed=self.fitted.config.seed,
+            on_batch=self.on_batch,
         )  # fmt: skip
 
     def _predict_until_certain(self, stop: EarlyStop) -> tuple[Logits, float]:

@@ -33,6 +33,9 @@ __all__ = [
 ]
 
 AT_ONCE = 32
+MEAN = Merging()
+"""The plain mean of logits."""
+
 Logits = Float[Tensor, "images classes"]
 OnBatch = Callable[[int], None]
 """Called with the number of images that were predicted since the last call."""
@@ -96,10 +99,11 @@ def merge_outputs(
     counts: Sequence[int],
     *,
     select: Select = "sample",
+    rule: Merging = MEAN,
     seed: int = 0,
     on_batch: OnBatch | None = None,
 ) -> dict[int, Logits]:
-    """Mean logits over several numbers of views, from one pass over the largest of them.
+    """Merged logits of several numbers of views, from one pass over the largest of them.
 
     The first of ten views are also the views of a smaller number; but for learned ranges, which
     spread any number of views evenly, and are passed over once for each number.
@@ -110,6 +114,7 @@ def merge_outputs(
         inputs: The images.
         counts: Numbers of views.
         select: How views are chosen.
+        rule: How their logits are merged.
         seed: Decides the draws.
         on_batch: Called with the number of images in each batch that is done.
     """
@@ -126,8 +131,8 @@ def merge_outputs(
                 generator=generator,
             )  # fmt: skip
             scores = _scores(augmenter, model, x, views)
-            for count, mean in _running_means(scores, group):
-                merged[count].append(mean.cpu())
+            for count, one in _merge_first(scores, group, rule):
+                merged[count].append(one.cpu())
         if on_batch is not None:
             on_batch(len(x))
     return {count: torch.cat(parts) for count, parts in merged.items()}
@@ -135,7 +140,11 @@ def merge_outputs(
 
 @torch.no_grad()
 def merge_tabulated_outputs(
-    aug: InstaAug, table: ViewTable, inputs: NormalizedImages, counts: Sequence[int]
+    aug: InstaAug,
+    table: ViewTable,
+    inputs: NormalizedImages,
+    counts: Sequence[int],
+    rule: Merging = MEAN,
 ) -> dict[int, Logits]:
     """Merge the outputs for learned views, taken from a table instead of the model.
 
@@ -144,6 +153,7 @@ def merge_tabulated_outputs(
         table: Outputs for all of them.
         inputs: The images of the table.
         counts: Numbers of views; from that of all views on, some are taken again.
+        rule: How their logits are merged.
     """
     merged: dict[int, list[Tensor]] = {count: [] for count in counts}
     start = 0
@@ -154,9 +164,9 @@ def merge_tabulated_outputs(
         order = 1 + logits.argsort(dim=1, descending=True).expand(len(x), -1)
         columns = chain([torch.zeros_like(rows)], cycle(order.unbind(dim=1)))
         outputs = table.outputs_of(index)
-        scores = (outputs[rows, column] for column in columns)
-        for count, mean in _running_means(scores, counts):
-            merged[count].append(mean)
+        views = (outputs[rows, column] for column in columns)
+        for count, one in _merge_first(views, counts, rule):
+            merged[count].append(one)
     return {count: torch.cat(parts) for count, parts in merged.items()}
 
 
@@ -183,15 +193,17 @@ def _scores(augmenter: Augmenter, model: FrozenModel, x: Images, views: Views) -
             yield Merging(output=model.output).scores(returned, len(x))
 
 
-def _running_means(
-    scores: Iterable[Tensor], counts: Sequence[int]
-) -> Iterator[tuple[int, Tensor]]:
-    """The mean over the first ``count`` scores, for every count."""
+def _merge_first(
+    logits: Iterable[Logits], counts: Sequence[int], rule: Merging
+) -> Iterator[tuple[int, Logits]]:
+    """The first ``count`` views merged, for every count."""
     total: Tensor | None = None
-    for k, more in enumerate(scores, start=1):
-        total = more if total is None else total + more
+    for k, view in enumerate(logits, start=1):
+        ones = torch.ones(k, len(view), device=view.device)
+        more = rule.total(rule.scores(view, len(view))[None], ones[:1])
+        total = more if total is None else rule.combine(total, more)
         if k in counts:
-            yield k, total / k
+            yield k, rule.finish(total, ones, torch.full((len(view),), k, device=view.device))
         if k == max(counts):
             return
 
