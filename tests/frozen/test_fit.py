@@ -57,6 +57,30 @@ def test_the_result_is_ready_for_test_time_augmentation() -> None:
     assert model.n_seen == 3 * N
 
 
+def test_the_rule_of_merging_is_a_part_of_the_result(tmp_path: Path) -> None:
+    model, file = built("functional ReLU"), tmp_path / "aug.safetensors"
+    aug = fitted(model, merge="confidence", sharpness=2.0, features="none")
+    aug.save(file)
+    read = InstaAug.load(file)
+    assert (read.merge, read.sharpness) == (aug.merge, aug.sharpness) == ("confidence", 2.0)
+    told = aug.wrap(model, 3, merge="confidence", sharpness=2.0).eval()(X)
+    torch.testing.assert_close(read.eval().wrap(model, 3).eval()(X), told)
+    assert not torch.allclose(aug.wrap(model, 3, merge="logit").eval()(X), told)
+
+
+def test_learning_knows_how_views_are_merged() -> None:
+    plain, sharp = fitted(merge="logit"), fitted(merge="confidence", sharpness=5.0)
+    assert plain.merge == "logit"
+    assert not equal(plain, sharp)
+
+
+def test_outputs_that_are_no_classes_are_averaged_plainly() -> None:
+    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        return (outputs[:, 0] - targets).square()
+
+    assert fitted(loss=loss).merge == "logit"
+
+
 def test_the_model_sees_every_view_of_every_image_once() -> None:
     model = Counting()
     fitted(model, steps=9)

@@ -4,10 +4,17 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from instaaug import InstaAug
+from instaaug.augmentation.at_test_time import confidence
 from instaaug.frozen import NormalizedImages, ViewTable
-from instaaug.frozen.learning import Learning, learn_from_table
+from instaaug.frozen.learning import (
+    Learning,
+    choose_sharpness,
+    learn_from_table,
+    view_confidence,
+)
 from instaaug.objectives import ViewObjective
 from tests.support.frozen_tables import CROP, data
 
@@ -64,3 +71,30 @@ def test_the_learning_rate_falls_to_zero_and_biases_move_faster() -> None:
     assert float(biases(after).abs().max()) == pytest.approx(16e-3, rel=1e-3)
     _, later = learned("ensemble", learning_rate=1e-3, steps=4)
     assert float(biases(later).abs().max()) < 16e-3 * (1 + 0.75 + 0.5 + 0.25) * 1.01
+
+
+def table_of_views(*, confident_when_right: bool) -> ViewTable:
+    """Views of 400 images; half of them are wrong, and are either unsure or all too sure."""
+    generator = torch.Generator().manual_seed(0)
+    targets = torch.arange(400) % 10
+    right = torch.rand(400, 8, generator=generator) < 0.5
+    said = torch.where(right, targets[:, None], (targets[:, None] + 1 + torch.arange(8)) % 10)
+    sure = right if confident_when_right else ~right
+    logits = F.one_hot(said, 10) * torch.where(sure, 5.0, 2.0)[..., None]
+    return ViewTable(logits.numpy().astype(np.float32), targets)
+
+
+def test_confidence_counts_where_it_tells_right_from_wrong() -> None:
+    assert choose_sharpness(table_of_views(confident_when_right=True), (4, 8)) > 0
+
+
+def test_the_plain_mean_is_kept_where_confidence_misleads() -> None:
+    assert choose_sharpness(table_of_views(confident_when_right=False), (4, 8)) == 0
+
+
+def test_the_confidence_of_a_table_is_that_of_each_of_its_views() -> None:
+    table = table_of_views(confident_when_right=True)
+    found = view_confidence(table, 0.5)
+    one = confidence(torch.from_numpy(table.outputs[7, 3])[None], 0.5)
+    assert found.shape == (400, 8)
+    torch.testing.assert_close(found[7, 3], one[0])

@@ -198,3 +198,15 @@ def test_views_that_err_alike_are_not_both_chosen() -> None:
 
     assert learned("single") == {0, 1}
     assert 2 in learned("views")
+
+
+def test_sure_views_count_more_where_views_are_merged_by_confidence() -> None:
+    """With every choice selected, the merged output is the weighted mean in closed form."""
+    outputs, targets = random(3, 4, 5), torch.tensor([0, 1, 2])
+    weights = random(3, 4, seed=1).sigmoid()
+    scores = torch.zeros(3, 3, dtype=torch.float64)
+    found = n_views_loss(
+        scores, outputs, targets, cross_entropy, n_views=(4,), temperature=1.0, confidence=weights
+    )
+    mean = (weights[..., None] * outputs).sum(dim=1) / weights.sum(dim=1, keepdim=True)
+    torch.testing.assert_close(found, cross_entropy(mean, targets).mean())

@@ -420,6 +420,8 @@ FIT_EFFECTS: Mapping[str, FitEffect] = {
     "data.cache_dir": ("cache", of_loading("cache_dir")),
     "crop.grid": ([[1, 1], [0.5, 2]], lambda seen: seen.fit["transforms"][0].levels),
     "views": ([3], of_fit("n_samples")),
+    "views.merge": ("confidence", of_fit("merge")),
+    "views.sharpness": (2.0, of_fit("sharpness")),
     "phi.objective": ("single", of_fit("objective")),
     "phi.features": ("pyramid", of_fit("features")),
     "phi.steps": (9, of_fit("steps")),

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from instaaug.augmentation.at_test_time import Merge, Merging
 from instaaug.data import LabeledImages
 from instaaug.frozen import FrozenViews, tabulate
 from instaaug.frozen.table import all_views
@@ -14,12 +15,16 @@ from tests.support.fitted_views import fit_spots
 COUNTS = (1, 2, 4, 7)
 
 
+@pytest.mark.parametrize("merge", ["logit", "confidence"])
 @pytest.mark.parametrize("count", COUNTS)
 def test_one_pass_gives_what_test_time_augmentation_gives(
-    fitted: FittedViews, spots: LabeledImages, count: int
+    fitted: FittedViews, spots: LabeledImages, count: int, merge: Merge
 ) -> None:
     inputs = fitted.model.normalize(spots)
-    merged = merge_outputs(fitted.aug, fitted.model, inputs, COUNTS, select="top")
+    fitted.aug.set_merging(merge)
+    merged = merge_outputs(
+        fitted.aug, fitted.model, inputs, COUNTS, select="top", rule=fitted.rule
+    )
     predictor = fitted.aug.wrap(fitted.model.module, count).eval()
     with torch.no_grad():
         wanted = predictor(inputs.first(len(spots)))
@@ -32,7 +37,9 @@ def test_ranges_are_spread_anew_for_every_number_of_views(
 ) -> None:
     fitted = fit_spots(spots.subset(range(0, 60, 4)), **{"transforms": transforms, "phi.steps": 2})
     inputs = fitted.model.normalize(spots)
-    merged = merge_outputs(fitted.aug, fitted.model, inputs, (2, 4), select="top")
+    merged = merge_outputs(
+        fitted.aug, fitted.model, inputs, (2, 4), select="top", rule=fitted.rule
+    )
     with torch.no_grad():
         wanted = fitted.aug.wrap(fitted.model.module, 2).eval()(inputs.first(len(spots)))
     assert torch.allclose(merged[2], wanted, atol=1e-4)
@@ -45,8 +52,9 @@ def test_the_table_gives_what_the_model_would_say(spots: LabeledImages, features
     network = aug.phi.network
     reader = network if isinstance(network, FrozenFeatures) else None
     table = tabulate(FrozenViews(model.module, aug.transform, all_views(aug), reader), inputs)
-    asked = merge_outputs(aug, model, inputs, COUNTS, select="top")
-    looked_up = merge_tabulated_outputs(aug, table, inputs, COUNTS)
+    rule = Merging("confidence", sharpness=0.5)
+    asked = merge_outputs(aug, model, inputs, COUNTS, select="top", rule=rule)
+    looked_up = merge_tabulated_outputs(aug, table, inputs, COUNTS, rule)
     for count in COUNTS:
         assert torch.allclose(asked[count], looked_up[count], atol=1e-2), count
 

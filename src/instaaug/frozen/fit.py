@@ -60,7 +60,7 @@ def fit_tta(
     std: Sequence[float] | None = None,
     output: Output | None = None,
     loss: Loss | None = None,
-    merge: Literal["auto", "logit", "confidence"] = "auto",
+    merge: Literal["logit", "confidence", "auto"] = "logit",
     sharpness: float | None = None,
     entropy: Band | Mapping[str, Band] | None = None,
     grid: CropGrid | None = None,
@@ -100,9 +100,10 @@ def fit_tta(
         output: Picks the tensor out of what the model returns.
         loss: One loss per input from outputs and targets; cross-entropy by default.
         merge: How outputs of views become one: ``"logit"``, their mean; ``"confidence"``, with
-            weights that fall with the entropy of each prediction; ``"auto"`` takes what suits
-            random views of these images, where outputs are class scores.
-        sharpness: How much confidence counts; chosen in the same way if absent.
+            weights that fall with the entropy of each prediction; ``"auto"``, whichever makes
+            random views of these images more likely to be right. Other outputs than class scores
+            are averaged plainly.
+        sharpness: How much confidence counts; chosen by the same likelihood if absent.
         entropy: The band in nats for ``"single"``: one for all factors, or one each by name.
         grid: Boxes that take the place of the transform's own levels.
         padding_mode: What lies outside of the image.

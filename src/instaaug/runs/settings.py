@@ -499,13 +499,13 @@ class TtaViewSettings(Settings):
     counts: tuple[int, ...] = setting(
         (2, 4, 10), "How many views will be averaged; one order serves all these numbers."
     )
-    merge: Literal["auto", "logit", "confidence"] = setting(
-        "auto",
+    merge: Literal["logit", "confidence", "auto"] = setting(
+        "logit",
         "Average outputs plainly, or weighted by how sure the model is of each; auto takes what "
         "suits random views of the images.",
     )
     sharpness: float | None = setting(
-        None, "How much confidence counts; chosen in the same way if absent.",
+        None, "How much confidence counts; chosen on random views of the images if absent.",
         at_least=0, at_most=10,
     )  # fmt: skip
 
