@@ -526,6 +526,10 @@ def test_a_band_in_one_unit_replaces_a_band_in_the_other() -> None:
             "`phi.schedule` plateau .* Hold some out, or choose another schedule",
         ),
         (
+            {"task": "regression", "views.merge": "confidence"},
+            "`views.merge` confidence needs classes: got `task` regression",
+        ),
+        (
             {"task": "regression", "views.merge": "probability"},
             "`views.merge` probability needs classes: got `task` regression",
         ),

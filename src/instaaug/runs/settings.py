@@ -367,10 +367,10 @@ class TrainSettings(RunSettings):
                     f"`{name}` plateau watches the validation images: got "
                     "`data.validation_fraction` 0. Hold some out, or choose another schedule."
                 )
-        if self.task == "regression" and self.views.merge == "probability":
+        if self.task == "regression" and self.views.merge in ("probability", "confidence"):
             raise ArgumentError(
-                "`views.merge` probability needs classes: got `task` regression. Choose logit, "
-                "which averages the outputs."
+                f"`views.merge` {self.views.merge} needs classes: got `task` regression. Choose "
+                "logit, which averages the outputs."
             )
         if self.trainer.gradient_clip_val and self.trainer.precision == "16-mixed":
             raise ArgumentError(
