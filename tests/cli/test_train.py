@@ -93,7 +93,7 @@ def test_names_with_brackets_are_no_markup(instaaug: CommandLine, tmp_path: Path
     assert "`instaaug predict '[red]' IMAGES`" in done.out
     shown = instaaug("show", "[red]")
     assert shown.code == 0, shown.err
-    assert "[bold]pets[/nothing]" in shown.out
+    assert "[bold]pets[/nothing]" in "".join(shown.out.split())  # a long path is broken
 
 
 # Settings from a file, from the command line, from both
