@@ -78,9 +78,9 @@ MAP_1: Field = ("pyramid", 1.0, 1, 23)
 MAP_2: Field = ("pyramid", 1.0, 2, 47)
 RESNET_MAP_1: Field = ("preact_resnet18", 0.0625, 1, 47)
 FIELDS: list[tuple[Field, Size]] = [
-    *[(MAP_0, size) for size in [(16, 16), (12, 22), (21, 15)]],
-    *[(MAP_1, size) for size in [(32, 32), (24, 48), (43, 27)]],
-    *[(MAP_2, size) for size in [(56, 56), (48, 80), (75, 49)]],
+    *[(MAP_0, size) for size in [(16, 16), (21, 15)]],
+    *[(MAP_1, size) for size in [(24, 48), (43, 27)]],
+    *[(MAP_2, size) for size in [(48, 80), (75, 49)]],
     *[(RESNET_MAP_1, size) for size in [(48, 48), (48, 64)]],
 ]
 
