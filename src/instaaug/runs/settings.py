@@ -21,6 +21,7 @@ __all__ = [
     "OptimizerSettings",
     "PhiSettings",
     "RunSettings",
+    "SourceSettings",
     "TrainSettings",
     "TrainerSettings",
     "TtaDataSettings",
@@ -47,11 +48,36 @@ class RunSettings(Settings):
 
 
 @dataclass(frozen=True)
-class DataSettings(Settings):
-    """The images of a training run."""
+class SourceSettings(Settings):
+    """Where images come from, for runs of any kind."""
 
     title = "Data"
     main = "source"
+
+    source: str = setting("", "Where the images come from.", path=True)
+    options: dict[str, Any] = setting({}, "Arguments of a module:function.")
+    path_column: str | None = setting(
+        None, "Column of a CSV with the paths; found by its name if absent."
+    )
+    target_column: str | None = setting(
+        None, "Column with the labels or numbers; several numbers with commas."
+    )
+    on_bad_image: Literal["error", "skip"] = setting(
+        "error", "Stop at a file that cannot be read, or leave it out and list it."
+    )
+    cache_dir: str | None = setting(None, "Where decoded images are kept between runs.", path=True)
+
+    @override
+    @classmethod
+    def combine(cls, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+        """Options belong to their function: those of another source are dropped."""
+        same = "source" not in before or before["source"] == after.get("source", before["source"])
+        return {**(before if same else {**before, "options": {}}), **after}
+
+
+@dataclass(frozen=True)
+class DataSettings(SourceSettings):
+    """The images of a training run."""
 
     source: str = setting(
         "sprites",
@@ -59,7 +85,6 @@ class DataSettings(Settings):
         path=True,
     )
     root: str | None = setting(None, "Where the original files of a named set are.", path=True)
-    options: dict[str, Any] = setting({}, "Arguments of a module:function.")
     image_size: int | None = setting(
         None, "Side in pixels to resize images to; chosen from the images if absent.", at_least=8
     )
@@ -87,22 +112,6 @@ class DataSettings(Settings):
     split: Literal["random", "block"] = setting(
         "random", "Hold out single images, or blocks of neighbors that may show one object."
     )
-    path_column: str | None = setting(
-        None, "Column of a CSV with the paths; found by its name if absent."
-    )
-    target_column: str | None = setting(
-        None, "Column with the labels or numbers; several numbers with commas."
-    )
-    on_bad_image: Literal["error", "skip"] = setting(
-        "error", "Stop at a file that cannot be read, or leave it out and list it."
-    )
-    cache_dir: str | None = setting(None, "Where decoded images are kept between runs.", path=True)
-
-    @override
-    @classmethod
-    def combine(cls, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-        """Options belong to their function: those of another source are dropped."""
-        return _drop_options(before, after)
 
 
 @dataclass(frozen=True)
@@ -431,11 +440,8 @@ class TtaModelSettings(Settings):
 
 
 @dataclass(frozen=True)
-class TtaDataSettings(Settings):
+class TtaDataSettings(SourceSettings):
     """Images that the frozen model has not learned from."""
-
-    title = "Data"
-    main = "source"
 
     source: str = setting(
         "",
@@ -443,7 +449,6 @@ class TtaDataSettings(Settings):
         "an .npz file, a named set or module:function.",
         path=True,
     )
-    options: dict[str, Any] = setting({}, "Arguments of a module:function.")
     decode_size: int | None = setting(
         None,
         "Side in pixels to decode images to, so that crops keep detail; twice the model's size, "
@@ -454,20 +459,6 @@ class TtaDataSettings(Settings):
         0.5, "Share held out to report the gain; 0 learns from all.", at_least=0
     )
     limit: int | None = setting(None, "Most images to use, from all over DATA.", at_least=2)
-    path_column: str | None = setting(
-        None, "Column of a CSV with the paths; found by its name if absent."
-    )
-    target_column: str | None = setting(None, "Column of a CSV with the labels.")
-    on_bad_image: Literal["error", "skip"] = setting(
-        "error", "Stop at a file that cannot be read, or leave it out."
-    )
-    cache_dir: str | None = setting(None, "Where decoded images are kept between runs.", path=True)
-
-    @override
-    @classmethod
-    def combine(cls, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-        """Options belong to their function: those of another source are dropped."""
-        return _drop_options(before, after)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -557,11 +548,6 @@ class TtaSettings(RunSettings):
         super().__post_init__()
         if not self.model.name or not self.data.source:
             raise ArgumentError("`model` and `data` must be given: got nothing for one of them.")
-
-
-def _drop_options(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    same = "source" not in before or before["source"] == after.get("source", before["source"])
-    return {**(before if same else {**before, "options": {}}), **after}
 
 
 def read_run_settings(values: Mapping[Any, Any], *, source: str) -> RunSettings:
