@@ -29,6 +29,8 @@ class Method:
     [
         ("alpha", 2, 2.0),
         ("count", 3, 3),
+        ("count", 2**53 + 1, 2**53 + 1),  # which no float is
+        ("count", str(2**53 + 1), 2**53 + 1),
         ("flag", True, True),
         ("mode", "far", "far"),
         ("size", 8, 8),

@@ -157,6 +157,6 @@ def _convert_scalar(kind: Any, value: Any) -> Any:
         return value
     if isinstance(value, bool) != (kind is bool) or isinstance(value, list | tuple | dict):
         raise TypeError(value)
-    if kind is int and int(value) != float(value):
+    if kind is int and not isinstance(value, int | str) and int(value) != float(value):
         raise TypeError(value)
     return kind(value)
