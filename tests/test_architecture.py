@@ -156,3 +156,12 @@ def test_only_the_command_line_prints() -> None:
 def test_no_module_postpones_annotations() -> None:
     """The shape checker needs real ones."""
     assert not [p for p in MODULES if any(n.module == "__future__" for n in imports_from(p))]
+
+
+def test_the_package_needs_neither_studies_nor_benchmarks() -> None:
+    outside = {"paper", "benchmarks", "tests"}
+    for path in MODULES:
+        for node in ast.walk(tree_of(path)):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not {name.split(".")[0] for name in names} & outside, path

@@ -10,7 +10,7 @@ from instaaug.errors import DataError
 from instaaug.safe_files import read_config, read_csv, read_json
 from instaaug.stats import wilson_interval
 
-__all__ = ["Kind", "Part", "RunRecord", "Score", "accuracy_of", "kind_of", "read_record"]
+__all__ = ["Kind", "Part", "RunRecord", "Score", "accuracy_of", "read_record"]
 
 Kind = Literal["train", "tta"]
 Part = Literal["plain", "augmented"]
@@ -91,11 +91,6 @@ def read_record(path: str | Path) -> RunRecord:
         scores=scores,
         bands=_bands(folder, results),
     )
-
-
-def kind_of(folder: Path) -> Kind:
-    """Which command has made a run; raises as :func:`read_record` does."""
-    return _kind(folder, _read_config(folder))
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
