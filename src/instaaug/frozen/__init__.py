@@ -1,6 +1,7 @@
 """Frozen models: learn test-time augmentation for any pre-trained network."""
 
 from instaaug.frozen.calibration import fit_temperature
+from instaaug.frozen.cost import count_multiply_adds
 from instaaug.frozen.export import export_phi
 from instaaug.frozen.fit import DEFAULT_CROPS, fit_tta
 from instaaug.frozen.images import NormalizedImages
@@ -14,6 +15,7 @@ __all__ = [
     "StaticPolicy",
     "ViewTable",
     "average_policy",
+    "count_multiply_adds",
     "export_phi",
     "fit_temperature",
     "fit_tta",
