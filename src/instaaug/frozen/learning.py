@@ -1,6 +1,6 @@
 """How φ learns for a frozen model: exactly from a table, or from draws through the model."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -23,10 +23,17 @@ from instaaug.objectives import Loss, ViewObjective, ensemble_loss, exact_risk, 
 from instaaug.shapes import check_finite
 
 __all__ = [
+    "Descent",
     "Learning",
+    "TableBatches",
+    "ViewBatch",
     "choose_sharpness",
+    "finish",
     "learn_from_draws",
     "learn_from_table",
+    "prepare",
+    "shuffle_forever",
+    "single_losses",
     "view_confidence",
 ]
 
@@ -37,6 +44,7 @@ DECAY = 0.01
 MOST_FOR_STATISTICS = 1000
 MOST_WITHOUT_TABLE = 128  # for statistics, where the model must be run for them
 ROWS_AT_ONCE = 64
+NOTHING = torch.empty(0, 0)  # where a batch needs no outputs, or no losses
 
 
 @dataclass(frozen=True)
@@ -77,18 +85,85 @@ class Learning:
 
     def minimize(self, aug: InstaAug, objective: Callable[[int], Tensor]) -> None:
         """Take all steps; ``objective`` gives the scalar of each."""
-        optimizer = torch.optim.AdamW(_parameter_groups(aug, self.learning_rate))
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda i: 1 - i / self.steps)
+        descent = Descent(aug, self)
+        while descent.n_steps < self.steps:
+            descent.step(objective(descent.n_steps))
+
+    def loss_of(self, aug: InstaAug, batch: "ViewBatch", step: int) -> Float[Tensor, ""]:
+        """What the step with this number minimizes, from the model's outputs for all views."""
+        others = other_choices(aug, batch.joint)
+        if self.objective == "single":
+            risk = exact_risk(batch.losses[:, 1:].T, others.logits)
+            entropy = batch.joint.entropies().mean(dim=0)
+            return risk - (aug.band.update(entropy) * entropy).sum()
+        if self.objective == "ensemble":
+            return ensemble_loss(others.logits, batch.outputs[:, 1:], batch.targets, self.loss)
+        return n_views_loss(
+            others.logits, batch.outputs, batch.targets, self.loss,
+            n_views=self.n_views, temperature=SHARPEST ** (step / self.steps),
+            confidence=batch.confidence,
+        )  # fmt: skip
+
+
+class Descent:
+    """AdamW on φ, one step at a time; its state can be saved and restored.
+
+    Arguments:
+        aug: With φ, which is changed.
+        learning: How many steps there will be, and how large.
+    """
+
+    def __init__(self, aug: InstaAug, learning: Learning) -> None:
+        self.learning, self.n_steps = learning, 0
+        self.optimizer = torch.optim.AdamW(_parameter_groups(aug, learning.learning_rate))
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(
+            self.optimizer, lambda i: 1 - i / learning.steps
+        )
         aug.train()
-        for step in range(self.steps):
-            value = objective(step)
-            check_finite(value, name="loss", advice="Lower the learning rate, or look at `loss`.")
-            optimizer.zero_grad()
-            value.backward()
-            optimizer.step()
-            schedule.step()
-            if self.on_step is not None:
-                self.on_step(step + 1, float(value.detach()))
+
+    def step(self, value: Float[Tensor, ""]) -> None:
+        """Go down the gradient of a loss."""
+        check_finite(value, name="loss", advice="Lower the learning rate, or look at `loss`.")
+        self.optimizer.zero_grad()
+        value.backward()
+        self.optimizer.step()
+        self.schedule.step()
+        self.n_steps += 1
+        if self.learning.on_step is not None:
+            self.learning.on_step(self.n_steps, float(value.detach()))
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a later step depends on, but φ."""
+        return {
+            "n_steps": self.n_steps,
+            "optimizer": self.optimizer.state_dict(),
+            "schedule": self.schedule.state_dict(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on after the last step of another descent."""
+        self.n_steps = state["n_steps"]
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.schedule.load_state_dict(state["schedule"])
+
+
+@dataclass(frozen=True)
+class ViewBatch:
+    """What a step learns from: φ's distribution for some images, and what the model makes of them.
+
+    Arguments:
+        joint: φ's distribution.
+        targets: What is right.
+        outputs: For the image itself and all other views; empty if ``losses`` say enough.
+        losses: Of every single view, for the objective ``"single"``; else empty.
+        confidence: How much each view counts when it is chosen; None for equally.
+    """
+
+    joint: Joint
+    targets: Tensor
+    outputs: Float[Tensor, "batch k_and_one *rest"]
+    losses: Float[Tensor, "batch k_and_one"]
+    confidence: Float[Tensor, "batch k_and_one"] | None = None
 
 
 def learn_from_table(
@@ -100,38 +175,62 @@ def learn_from_table(
     every step. In the end they are divided by its temperature, so that the odds of a view under
     p(θ|x) are its odds to be among those selected.
     """
-    generator = torch.Generator().manual_seed(learning.seed)
-    order = _shuffle_forever(len(table), learning.batch_size, generator)
-    device = device_of(aug)
-    distributions = _Distributions(aug, table, images, generator)
-    single, weights = None, learning.confidence
-    if learning.objective == "single":
-        single = _losses_of_views(table, learning.loss)
-    else:
+    batches = TableBatches(aug, table, images, learning)
+    prepare(aug, learning)
+    learning.minimize(aug, lambda step: learning.loss_of(aug, next(batches), step))
+    finish(aug, learning)
+
+
+def prepare(aug: InstaAug, learning: Learning) -> None:
+    """Start without a preference for any view, unless an entropy band says where to start."""
+    if learning.objective != "single":
         _reset_biases(aug)
 
-    def objective(step: int) -> Tensor:
-        index = next(order)
-        joint = distributions.at(index)
-        targets = table.targets[index].to(device)
-        others = other_choices(aug, joint)
-        if single is not None:
-            risk = exact_risk(single[index, 1:].T.to(device), others.logits)
-            entropy = joint.entropies().mean(dim=0)
-            return risk - (aug.band.update(entropy) * entropy).sum()
-        outputs = table.outputs_of(index).to(device)
-        if learning.objective == "ensemble":
-            return ensemble_loss(others.logits, outputs[:, 1:], targets, learning.loss)
-        temperature = SHARPEST ** (step / learning.steps)
-        return n_views_loss(
-            others.logits, outputs, targets, learning.loss,
-            n_views=learning.n_views, temperature=temperature,
-            confidence=None if weights is None else weights[index].to(device),
-        )  # fmt: skip
 
-    learning.minimize(aug, objective)
+def finish(aug: InstaAug, learning: Learning) -> None:
+    """Let p(θ|x) be as sharp as the selection was in the end."""
     if learning.objective == "views":
         _sharpen(aug)
+
+
+class TableBatches:
+    """Random batches of a table, without end.
+
+    Arguments:
+        aug: With φ; if it reads the model's features, these are standardized from now on.
+        table: The model's outputs.
+        images: What φ reads otherwise.
+        learning: Says what a batch needs, how large it is, and the seed.
+    """
+
+    def __init__(
+        self, aug: InstaAug, table: ViewTable, images: NormalizedImages, learning: Learning
+    ) -> None:
+        generator = torch.Generator().manual_seed(learning.seed)
+        self.table, self.device, self.learning = table, device_of(aug), learning
+        self.order = shuffle_forever(len(table), learning.batch_size, generator)
+        self.distributions = _Distributions(aug, table, images, generator)
+        self.single = None
+        if learning.objective == "single":
+            self.single = _losses_of_views(table, learning.loss)
+
+    def __iter__(self) -> "TableBatches":
+        return self
+
+    def __next__(self) -> ViewBatch:
+        index = next(self.order)
+        weights = self.learning.confidence
+        if self.single is None:
+            outputs, losses = self.table.outputs_of(index), NOTHING
+        else:
+            outputs, losses = NOTHING, self.single[index]
+        return ViewBatch(
+            self.distributions.at(index),
+            self.table.targets[index].to(self.device),
+            outputs.to(self.device),
+            losses.to(self.device),
+            None if weights is None else weights[index].to(self.device),
+        )
 
 
 @torch.no_grad()
@@ -193,7 +292,7 @@ def learn_from_draws(
     """Learn from single draws: pathwise through the frozen model, score function for choices."""
     device = device_of(aug)
     generator = torch.Generator().manual_seed(learning.seed)
-    order = _shuffle_forever(len(images), learning.batch_size, generator)
+    order = shuffle_forever(len(images), learning.batch_size, generator)
     draws = torch.Generator(device).manual_seed(learning.seed)
     network = aug.phi.network
     if isinstance(network, FrozenFeatures):
@@ -239,12 +338,16 @@ class _Distributions:
 
 def _losses_of_views(table: ViewTable, loss: Loss) -> Tensor:
     """The loss of every single view, ``(N, K)``."""
-    rows = []
-    for index in torch.arange(len(table)).split(ROWS_AT_ONCE):
-        outputs = table.outputs_of(index)
-        targets = table.targets[index].repeat_interleave(outputs.shape[1], dim=0)
-        rows.append(loss(outputs.flatten(0, 1), targets).view(outputs.shape[:2]))
-    return torch.cat(rows)
+    parts = torch.arange(len(table)).split(ROWS_AT_ONCE)
+    return torch.cat([single_losses(table.outputs_of(i), table.targets[i], loss) for i in parts])
+
+
+def single_losses(
+    outputs: Float[Tensor, "batch k *rest"], targets: Tensor, loss: Loss
+) -> Float[Tensor, "batch k"]:
+    """The loss of each view on its own."""
+    repeated = targets.repeat_interleave(outputs.shape[1], dim=0)
+    return loss(outputs.flatten(0, 1), repeated).view(outputs.shape[:2])
 
 
 def _random_subset(n: int, most: int, generator: Generator) -> Tensor:
@@ -252,7 +355,7 @@ def _random_subset(n: int, most: int, generator: Generator) -> Tensor:
     return torch.randperm(n, generator=generator)[:most].sort().values
 
 
-def _shuffle_forever(n: int, batch_size: int, generator: Generator) -> Iterator[Tensor]:
+def shuffle_forever(n: int, batch_size: int, generator: Generator) -> Iterator[Tensor]:
     """Batches of indices, each index once per round, without end."""
     while True:
         for index in torch.randperm(n, generator=generator).split(batch_size):
