@@ -44,7 +44,6 @@ DECAY = 0.01
 MOST_FOR_STATISTICS = 1000
 MOST_WITHOUT_TABLE = 128  # for statistics, where the model must be run for them
 ROWS_AT_ONCE = 64
-NOTHING = torch.empty(0, 0)  # where a batch needs no outputs, or no losses
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ class Learning:
         """What the step with this number minimizes, from the model's outputs for all views."""
         others = other_choices(aug, batch.joint)
         if self.objective == "single":
-            risk = exact_risk(batch.losses[:, 1:].T, others.logits)
+            risk = exact_risk(batch.outputs[:, 1:].T, others.logits)
             entropy = batch.joint.entropies().mean(dim=0)
             return risk - (aug.band.update(entropy) * entropy).sum()
         if self.objective == "ensemble":
@@ -154,15 +153,14 @@ class ViewBatch:
     Arguments:
         joint: φ's distribution.
         targets: What is right.
-        outputs: For the image itself and all other views; empty if ``losses`` say enough.
-        losses: Of every single view, for the objective ``"single"``; else empty.
+        outputs: For the image itself and all other views; for the objective ``"single"`` the
+            loss of each instead.
         confidence: How much each view counts when it is chosen; None for equally.
     """
 
     joint: Joint
     targets: Tensor
     outputs: Float[Tensor, "batch k_and_one *rest"]
-    losses: Float[Tensor, "batch k_and_one"]
     confidence: Float[Tensor, "batch k_and_one"] | None = None
 
 
@@ -220,15 +218,11 @@ class TableBatches:
     def __next__(self) -> ViewBatch:
         index = next(self.order)
         weights = self.learning.confidence
-        if self.single is None:
-            outputs, losses = self.table.outputs_of(index), NOTHING
-        else:
-            outputs, losses = NOTHING, self.single[index]
+        outputs = self.table.outputs_of(index) if self.single is None else self.single[index]
         return ViewBatch(
             self.distributions.at(index),
             self.table.targets[index].to(self.device),
             outputs.to(self.device),
-            losses.to(self.device),
             None if weights is None else weights[index].to(self.device),
         )
 
