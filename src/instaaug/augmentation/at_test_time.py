@@ -3,7 +3,8 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import ceil, inf
+from functools import partial
+from math import ceil, inf, log
 from typing import TYPE_CHECKING, get_args
 
 import torch
@@ -11,6 +12,7 @@ from jaxtyping import Float, Inexact, Int
 from torch import Generator, Tensor, nn
 from typing_extensions import override
 
+from instaaug.augmentation.dense import Back, check_covered, warp_back
 from instaaug.augmentation.views import Merge, Select, Views
 from instaaug.errors import ArgumentError, InstaAugWarning, ShapeError, UnknownNameError
 from instaaug.networks.model_interface import Output, as_input_of, output_rows
@@ -27,6 +29,7 @@ ROWS_ON_CPU, PIXELS_ON_CPU = 32, 8 * 224 * 224  # beyond either, a CPU's caches 
 MODE_DEPENDENT = (nn.BatchNorm1d, nn.BatchNorm2d, nn.SyncBatchNorm, nn.Dropout, nn.Dropout2d)
 SHARPEST = 10.0  # beyond it weights underflow
 LEAST_WEIGHT = 1e-30  # of the largest; whichever views are merged, their weights sum to something
+COVERED = 1e-20  # far more than LEAST_WEIGHT, far less than any pixel that a view touches
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ class Merging:
         output: Picks the tensor out of what the model returns. Without it a tensor is taken as it
             is, and the obvious one of a dict, an object or a tuple.
         sharpness: How much confidence counts for ``"confidence"``; 0 is the plain mean.
+        dense: Whether outputs are maps, merged pixel by pixel: a view counts as much as it covers
+            of a pixel, and confidence is that of the pixel.
 
     Example:
         >>> rule = Merging("probability")
@@ -64,6 +69,7 @@ class Merging:
     temperature: float = 1.0
     output: Output | None = None
     sharpness: float = 1.0
+    dense: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.sharpness <= SHARPEST:
@@ -78,8 +84,16 @@ class Merging:
                 "nothing, more makes the model less certain."
             )
 
-    def scores(self, returned: object, n_inputs: int) -> Inexact[Tensor, " inputs *rest"]:
-        """The model's output as it is added up over views, in float32 at least."""
+    def scores(
+        self, returned: object, n_inputs: int, back: Back | None = None
+    ) -> Inexact[Tensor, " inputs *rest"]:
+        """The model's output as it is added up over views, in float32 at least.
+
+        Arguments:
+            returned: What the model returned.
+            n_inputs: For how many views.
+            back: Brings maps of views back onto the inputs.
+        """
         output = output_rows(returned, n_inputs, self.output)
         needs_classes = self.merge in ("probability", "confidence")
         if needs_classes and (output.ndim < 2 or output.shape[1] < 2):
@@ -88,10 +102,22 @@ class Merging:
                 f'merge="{self.merge}": got {tuple(output.shape)}. Use merge="logit".'
             )
         output = output if output.is_complex() else at_least_float32(output)
-        if self.merge == "confidence":  # the weight is the last class, and adds up with the rest
-            weight = confidence(output, self.sharpness)[:, None]
-            return torch.cat([weight * output, weight], dim=1)
-        return output.log_softmax(dim=1) if self.merge == "probability" else output
+        weight = None
+        if back is not None:
+            output, weight = back(output)
+        if self.merge == "confidence":
+            sureness = confidence(output, self.sharpness)[:, None]
+            weight = sureness if weight is None else sureness * weight
+        if self.merge == "probability":
+            output = output.log_softmax(dim=1)
+        return output if weight is None else self._with_weight(output, weight)
+
+    def _with_weight(self, output: Tensor, weight: Tensor) -> Tensor:
+        """Weighted outputs; the weight is one more class, the last, and adds up with the rest."""
+        if self.merge == "probability":
+            log_weight = weight.clamp(min=LEAST_WEIGHT).log()
+            return torch.cat([output + log_weight, log_weight], dim=1)
+        return torch.cat([weight * output, weight], dim=1)
 
     def weights(self, views: Views) -> Float[Tensor, "n batch"]:
         """How much each view counts, relative to the one of the same input that counts most."""
@@ -122,16 +148,23 @@ class Merging:
         n_views: Int[Tensor, " batch"],
     ) -> Inexact[Tensor, " batch *merged"]:
         """The output for each input, from the total over its first ``n_views`` views."""
-        if self.merge == "confidence":
-            return total[:, :-1] / (total[:, -1:] * self.temperature)
+        if self.dense or self.merge == "confidence":
+            return self._divide(total[:, :-1], total[:, -1:])
         mass = weight.cumsum(dim=0).gather(0, n_views[None] - 1)[0]
         mass = _as_wide(mass.to(total.dtype), total)
-        if self.merge == "probability":
-            log_probs = total - mass.log()
-            if self.temperature == 1:
-                return log_probs
-            return (log_probs / self.temperature).log_softmax(dim=1)
-        return total / (mass * self.temperature)
+        return self._divide(total, mass.log() if self.merge == "probability" else mass)
+
+    def _divide(self, total: Tensor, mass: Tensor) -> Tensor:
+        """The mean, from a sum and the sum of all weights; for probabilities, logarithms."""
+        is_log = self.merge == "probability"
+        if self.dense:
+            check_covered(mass - log(COVERED) if is_log else mass)
+        if not is_log:
+            return total / (mass * self.temperature)
+        log_probs = total - mass
+        if self.temperature == 1:
+            return log_probs
+        return (log_probs / self.temperature).log_softmax(dim=1)
 
 
 def confidence(
@@ -285,6 +318,8 @@ class TestTimeAugmentation(nn.Module):
         certainty: An input is done as soon as its top class has this probability.
         mean_views: Views per input, on average over a call. After one for each, the least certain
             inputs get the others, one at a time.
+        dense: Whether the model returns maps ``(N, C, h, w)``. Those of all views are brought back
+            onto the input and merged pixel by pixel; the result has the input's height and width.
 
     Example:
         >>> from instaaug import InstaAug
@@ -312,6 +347,7 @@ class TestTimeAugmentation(nn.Module):
         sharpness: float = 1.0,
         certainty: float | None = None,
         mean_views: float | None = None,
+        dense: bool = False,
     ) -> None:
         super().__init__()
         if n_samples < 1:
@@ -324,8 +360,13 @@ class TestTimeAugmentation(nn.Module):
         self.n_samples, self.chunk_size = n_samples, chunk_size
         self.select: Select = select
         self.replace = replace
-        self.merging = Merging(merge, temperature, output, sharpness)
+        self.merging = Merging(merge, temperature, output, sharpness, dense)
         self.budget = Budget(certainty, mean_views)
+        if dense and self.budget.is_limited:
+            raise ArgumentError(
+                "`certainty` and `mean_views` must be left out with dense=True, for a map has no "
+                f"top class: got {certainty} and {mean_views}."
+            )
 
     def samples(self, x: Images, generator: Generator | None = None) -> Float[Tensor, "n batch d"]:
         """The θ of every view that may be used."""
@@ -352,7 +393,8 @@ class TestTimeAugmentation(nn.Module):
         weight = self.merging.weights(views)
         first = None
         if views.first is not None:  # `output` was applied already
-            first = replace(self.merging, output=None).scores(views.first, len(x))
+            rule = replace(self.merging, output=None)
+            first = rule.scores(views.first, len(x), self._back(x, views.theta[0]))
         chunk = self.chunk_size or self._best_chunk(x, n)
         if self.budget.is_limited:
 
@@ -423,4 +465,13 @@ class TestTimeAugmentation(nn.Module):
 
     def _scores(self, x: Images, theta: Float[Tensor, "batch d"]) -> Tensor:
         inputs = self.augmenter.render(x, theta)
-        return self.merging.scores(self.model(as_input_of(self.model, inputs)), len(inputs))
+        returned = self.model(as_input_of(self.model, inputs))
+        return self.merging.scores(returned, len(inputs), self._back(x, theta))
+
+    def _back(self, x: Images, theta: Float[Tensor, "batch d"]) -> Back | None:
+        """How maps of views come back onto their inputs, if the model returns maps."""
+        if not self.merging.dense:
+            return None
+        height, width = x.shape[-2:]
+        matrix = self.augmenter.matrix(theta, aspect=width / height)
+        return partial(warp_back, matrix=matrix, size=(height, width))

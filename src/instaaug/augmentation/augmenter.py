@@ -14,7 +14,7 @@ from instaaug.augmentation.views import Select, Views
 from instaaug.errors import ArgumentError
 from instaaug.networks.model_interface import Output
 from instaaug.objectives import ScoreFactor
-from instaaug.shapes import Images, Rendered
+from instaaug.shapes import Images, Matrices, Rendered, Rows
 from instaaug.signatures import check_arguments, parameter_hints
 
 __all__ = ["TASKS", "AugmentedBatch", "Augmenter", "HeldOutBatch", "HeldOutLearner", "LossesOf"]
@@ -240,6 +240,19 @@ class Augmenter(nn.Module, ABC):
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
         """Apply each row of θ to the image of the same row."""
 
+    def matrix(self, theta: Rows, *, aspect: float = 1.0) -> Matrices:  # noqa: ARG002
+        """Where the pixels of each view lie in its input; raise if no matrix tells.
+
+        Arguments:
+            theta: What makes the views.
+            aspect: Width / height of the inputs.
+        """
+        raise ArgumentError(
+            "`dense=True` needs views that a matrix brings back onto the input: got those of "
+            f"{type(self).__name__}. Use InstaAug, FixedViews or another method of crops, flips "
+            "and rotations."
+        )
+
     def attach(self, model: nn.Module) -> None:
         """Receive the model that is being trained, for an augmenter that reads its features.
 
@@ -272,6 +285,7 @@ class Augmenter(nn.Module, ABC):
         temperature: float = 1.0,
         certainty: float | None = None,
         mean_views: float | None = None,
+        dense: bool = False,
     ) -> TestTimeAugmentation:
         """A module that predicts from ``n_samples`` augmented versions of each input.
 
@@ -292,6 +306,8 @@ class Augmenter(nn.Module, ABC):
             temperature: Divides the merged output.
             certainty: Probability of the top class at which an input needs no further view.
             mean_views: Views per input on average over a call; the least certain get more.
+            dense: Whether the model returns maps ``(N, C, h, w)``, as for segmentation: they are
+                brought back onto the input and merged pixel by pixel.
 
         Example:
             >>> from instaaug import InstaAug
@@ -305,7 +321,7 @@ class Augmenter(nn.Module, ABC):
             self, model, n_samples, merge=merge or self.merge, select=select or self.select,
             replace=replace, chunk_size=chunk_size, output=output, temperature=temperature,
             sharpness=self.sharpness if sharpness is None else sharpness, certainty=certainty,
-            mean_views=mean_views,
+            mean_views=mean_views, dense=dense,
         )  # fmt: skip
 
 

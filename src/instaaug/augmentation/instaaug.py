@@ -41,7 +41,7 @@ from instaaug.parameterizations import (
     PooledHead,
     make_family,
 )
-from instaaug.shapes import Images, Maps, Rendered, repeat_batch
+from instaaug.shapes import Images, Maps, Matrices, Rendered, Rows, repeat_batch
 from instaaug.spaces import Boxes, Choices, Interval, Space
 from instaaug.transforms import Transform
 
@@ -333,6 +333,10 @@ class InstaAug(Augmenter):
     @override
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
         return self.transform.apply(x, theta, padding_mode=self.settings.padding_mode)
+
+    @override
+    def matrix(self, theta: Rows, *, aspect: float = 1.0) -> Matrices:
+        return self.transform.matrix(theta, aspect=aspect)
 
     @override
     def monitor(self, batch: AugmentedBatch) -> Mapping[str, Tensor]:

@@ -19,7 +19,7 @@ from instaaug.distributions import Joint, UniformBox
 from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.functional.warp import PaddingMode
 from instaaug.methods.registry import METHODS
-from instaaug.shapes import Images, Rendered, check_images, repeat_batch
+from instaaug.shapes import Images, Matrices, Rendered, Rows, check_images, repeat_batch
 from instaaug.spaces import Interval
 from instaaug.transforms import Affine, Composition, Transform
 from instaaug.transforms.color import ColorTransform
@@ -119,6 +119,10 @@ class LearnedRanges(Augmenter, ABC):
     @override
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
         return self.transform.apply(x, theta, padding_mode=self.padding_mode)
+
+    @override
+    def matrix(self, theta: Rows, *, aspect: float = 1.0) -> Matrices:
+        return self.transform.matrix(theta, aspect=aspect)
 
     @override
     def fixed_ranges(self) -> dict[str, list[tuple[float, float]]]:

@@ -125,6 +125,7 @@ class Operations(Transform):
     n_steps: int
     interpolation: Interpolation = "bilinear"
     name: ClassVar[str] = "operations"
+    tells_matrix: ClassVar[bool] = False  # colors come between one warp and the next
     needs_unit_range: ClassVar[bool] = True
 
     @override

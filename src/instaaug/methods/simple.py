@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 
+import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 from typing_extensions import override
@@ -12,7 +13,7 @@ from instaaug.augmentation.checks import check_call, check_losses
 from instaaug.augmentation.settings import as_composition
 from instaaug.functional.warp import PaddingMode
 from instaaug.methods.registry import METHODS
-from instaaug.shapes import Images, Rendered, check_images, repeat_batch
+from instaaug.shapes import Images, Matrices, Rendered, Rows, check_images, repeat_batch
 from instaaug.transforms import Transform
 
 __all__ = ["NoAugmentation", "SimpleAugmenter", "TransformAugmenter"]
@@ -100,6 +101,12 @@ class TransformAugmenter(SimpleAugmenter):
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
         return self.transform.apply(x, theta, padding_mode=self.padding_mode)
 
+    @override
+    def matrix(self, theta: Rows, *, aspect: float = 1.0) -> Matrices:
+        if not self.transform.tells_matrix:
+            return super().matrix(theta, aspect=aspect)
+        return self.transform.matrix(theta, aspect=aspect)
+
 
 @METHODS.register("none")
 class NoAugmentation(SimpleAugmenter):
@@ -123,3 +130,7 @@ class NoAugmentation(SimpleAugmenter):
     @override
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
         return x
+
+    @override
+    def matrix(self, theta: Rows, *, aspect: float = 1.0) -> Matrices:
+        return torch.eye(3, device=theta.device).expand(len(theta), 3, 3)

@@ -115,6 +115,11 @@ class Composition(Transform):
         """Whether any part needs homogeneous coordinates."""
         return any(t.projective for t in self.transforms)
 
+    @property
+    def tells_matrix(self) -> bool:  # type: ignore[override]
+        """Whether no part moves pixels without a matrix."""
+        return all(t.tells_matrix for t in self.transforms)
+
     @override
     def matrix(self, theta: Rows, *, aspect: float = 1.0) -> Matrices:
         geometric = [

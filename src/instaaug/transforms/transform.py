@@ -40,6 +40,8 @@ class Transform(ABC):
 
     name: ClassVar[str]
     projective: ClassVar[bool] = False
+    tells_matrix: ClassVar[bool] = True
+    """Whether :meth:`matrix` is all of its geometry, so that masks and boxes can follow."""
     needs_unit_range: ClassVar[bool] = False
     """Whether colors mean something: images must lie in [0, 1], not be normalized."""
 
