@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import shutil
 import signal
 from pathlib import Path
@@ -153,6 +154,24 @@ def test_a_killed_fit_goes_on_and_ends_with_the_same_weights(
     weights, whole = (load_file(at / "fit" / "aug.safetensors") for at in (tmp_path, place))
     assert weights.keys() == whole.keys()
     assert all(torch.equal(weights[name], whole[name]) for name in whole)
+
+
+def test_more_images_than_a_table_holds_are_streamed(
+    instaaug: CommandLine, spots: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("instaaug.frozen.streaming.FEWEST_ROWS", 8)
+    room = ("--data.max_table_gb", "0.0003")
+    done = instaaug("tta", "fit", SPOTTER, spots, "--out", "fit", *QUICK_FIT, *room)
+    assert done.code == 0, done.err
+    words = r"5 views of (\d+) images would take \S+ GB: learning from a stream, after a table of"
+    found = re.search(rf"{words} (\d+) images\.", " ".join(done.out.split()))
+    assert found, done.out
+    n_images, n_table = map(int, found.groups())
+    assert content(tmp_path / "fit" / "results.json")["n_fit"] == n_images
+    assert content(tmp_path / "fit" / "table" / "table.json")["n_rows"] == n_table < n_images
+    files = (tmp_path / "fit" / "table").glob("*.npy")
+    assert sum(file.stat().st_size for file in files) < 301_000
+    assert instaaug("evaluate", "fit", "--baselines", "grid", "--views", "2").code == 0
 
 
 def test_ctrl_c_keeps_what_the_model_has_said(

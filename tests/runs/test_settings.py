@@ -413,6 +413,7 @@ FIT_EFFECTS: Mapping[str, FitEffect] = {
     "data.options": ({"n": 3}, of_loading("options")),
     "data.decode_size": (32, of_loading("size")),
     "data.test_fraction": (0.25, lambda seen: len(seen.splits.test)),
+    "data.max_table_gb": (1.5, of_fit("max_table_bytes")),
     "data.limit": (8, lambda seen: len(seen.splits.train)),
     "data.path_column": ("file", of_loading("path_column")),
     "data.target_column": ("label", of_loading("target_column")),
@@ -425,6 +426,7 @@ FIT_EFFECTS: Mapping[str, FitEffect] = {
     "phi.objective": ("single", of_fit("objective")),
     "phi.features": ("pyramid", of_fit("features")),
     "phi.steps": (9, of_fit("steps")),
+    "phi.passes": (0.5, of_fit("passes")),
 }
 """From the name of a setting to another value than its default, and where that is seen."""
 FIT_CONTEXT: dict[str, dict[str, Any]] = {"model.std": {"model.mean": [0.5], "model.std": [1.0]}}

@@ -125,7 +125,12 @@ def _fit(settings: TtaSettings, folder: Path) -> None:
             progress_bar(console, "scoring") as on_score,
         ):
             results = fit_frozen(
-                settings, folder, on_decode=on_decode, on_table=on_table, on_score=on_score
+                settings,
+                folder,
+                on_decode=on_decode,
+                on_plan=lambda plan: print_words(console, str(plan)),
+                on_table=on_table,
+                on_score=on_score,
             )
     except KeyboardInterrupt:
         words = "Stopped. The same command continues with the outputs stored so far."

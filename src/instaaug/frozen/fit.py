@@ -22,6 +22,14 @@ from instaaug.frozen.learning import (
     learn_from_table,
     view_confidence,
 )
+from instaaug.frozen.streaming import (
+    MAX_TABLE_BYTES,
+    ImageStream,
+    OnPlan,
+    learn_from_stream,
+    plan_table,
+    split_progress,
+)
 from instaaug.frozen.table import (
     FrozenViews,
     ViewTable,
@@ -71,6 +79,9 @@ def fit_tta(
     seed: int = 0,
     folder: str | Path | None = None,
     table: ViewTable | None = None,
+    max_table_bytes: int = MAX_TABLE_BYTES,
+    passes: float = 1.0,
+    on_plan: OnPlan | None = None,
     on_progress: OnProgress | None = None,
     on_step: Callable[[int, float], None] | None = None,
 ) -> InstaAug:
@@ -115,7 +126,13 @@ def fit_tta(
             other settings need not run the model again.
         table: Made before by :func:`~instaaug.frozen.tabulate`, for the images of ``data``; the
             model is then not run at all.
-        on_progress: Called with the number of images tabulated and of all images.
+        max_table_bytes: Room for a table. If all images would take more, the table holds as many
+            as fit, drawn at random, and φ goes on to learn from all images in a stream, whose
+            outputs are not kept.
+        passes: Times that each image is streamed; 0.1 streams a random tenth of them.
+        on_plan: Called with what the table will hold, if it cannot hold all.
+        on_progress: Called with the number of images whose views the model has seen, and of all
+            images; an image that is tabulated and streamed counts twice.
         on_step: Called with the number of steps taken and the loss.
 
     Returns:
@@ -167,17 +184,34 @@ def fit_tta(
             return aug.eval()
         reader = network if isinstance(network, FrozenFeatures) else None
         views = FrozenViews(model, aug.transform, _list_views(aug), reader, output, padding_mode)
+        kept_in = None if folder is None else Path(folder)
+        condensed = loss is None and learning.objective != "single"
+        stream = None
+        on_stream = on_progress
         if table is None:
-            kept_in = None if folder is None else Path(folder)
+            plan = plan_table(views, images, max_bytes=max_table_bytes, seed=seed)
+            if plan is not None:
+                stream = ImageStream(views, images, passes, condensed)
+                images = images.subset(plan.rows)
+                if on_plan is not None:
+                    on_plan(plan)
+            on_table, on_stream = split_progress(
+                on_progress, len(images), stream, batch_size=learning.batch_size
+            )
             table = tabulate(
-                views, images, folder=kept_in, loss=learning.loss, on_progress=on_progress
+                views, images, folder=kept_in, loss=learning.loss, on_progress=on_table
             )
         check_table(table, views, images, loss=learning.loss)
         if loss is None:
             learning = _merge_by_confidence(aug, table, learning, merge, sharpness)
-        if loss is None and learning.objective != "single":
+        if condensed:
             table = condense(table)
-        learn_from_table(aug, table, images, learning)
+        if stream is None:
+            learn_from_table(aug, table, images, learning)
+        else:
+            learn_from_stream(
+                aug, table, images, stream, learning, folder=kept_in, on_progress=on_stream
+            )
     return aug.eval()
 
 

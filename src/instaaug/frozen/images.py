@@ -1,6 +1,7 @@
 """Images with targets in a fixed order, from tensors, a data set or a loader."""
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -84,6 +85,12 @@ class NormalizedImages:
                 f"{self.image_shape}. Resize them first."
             )
         return self._normalize(x), y
+
+    def subset(self, index: Tensor) -> "NormalizedImages":
+        """The images with these numbers, in this order."""
+        part = copy(self)
+        part.dataset = Subset(self.dataset, index.tolist())
+        return part
 
     def first(self, n: int) -> Float[Tensor, "batch channels height width"]:
         """The first images."""

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -41,9 +41,11 @@ __all__ = [
     "TableStore",
     "ViewTable",
     "all_views",
+    "bytes_per_image",
     "can_tabulate",
     "check_table",
     "condense",
+    "hash_state",
     "other_choices",
     "tabulate",
 ]
@@ -135,17 +137,33 @@ class FrozenViews:
     def fingerprint(self) -> str:
         """Changes with the model's state, the views, and how they are made."""
         digest = hashlib.sha256()
-        for name, value in sorted(self.model.state_dict().items()):
-            if not isinstance(value, Tensor):  # a module's extra state
-                digest.update(f"{name} {value!r}".encode())
-                continue
-            digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-            flat = value.detach().cpu().contiguous().flatten()
-            digest.update(flat.view(torch.uint8).numpy().data if flat.numel() else b"")
+        hash_state(digest, self.model)
         digest.update(self.rows.contiguous().numpy().tobytes())
         config = {**self.transform.to_config(), "padding_mode": self.padding_mode}
         digest.update(json.dumps([config, repr(self.features)]).encode())
         return digest.hexdigest()
+
+
+def hash_state(digest: "hashlib._Hash", module: nn.Module) -> None:
+    """Add the state of a module to a digest."""
+    for name, value in sorted(module.state_dict().items()):
+        if not isinstance(value, Tensor):  # a module's extra state
+            digest.update(f"{name} {value!r}".encode())
+            continue
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        flat = value.detach().cpu().contiguous().flatten()
+        digest.update(flat.view(torch.uint8).numpy().data if flat.numel() else b"")
+
+
+def bytes_per_image(views: FrozenViews, images: NormalizedImages) -> int:
+    """What a row of the table takes, from the first view of the first image.
+
+    It takes up to twice as much if the outputs for another view turn out to be too large for half
+    precision.
+    """
+    x = images.first(1)
+    row = _as_arrays(x, *replace(views, rows=views.rows[:1]).outputs(x))
+    return len(views.rows) * row.pop("outputs").nbytes + sum(part.nbytes for part in row.values())
 
 
 class TableStore:

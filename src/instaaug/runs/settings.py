@@ -459,6 +459,12 @@ class TtaDataSettings(SourceSettings):
         0.5, "Share held out to report the gain; 0 learns from all.", at_least=0
     )
     limit: int | None = setting(None, "Most images to use, from all over DATA.", at_least=2)
+    max_table_gb: float = setting(
+        4.0,
+        "Most room for the model's outputs, in 10^9 bytes; if all images need more, φ learns from "
+        "a stream of them.",
+        at_least=0,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -526,6 +532,10 @@ class TtaPhiSettings(Settings):
         "What φ reads: the model's own features, pixels, or nothing: the same views for all.",
     )
     steps: int = setting(400, "Steps of the optimizer.", at_least=1)
+    passes: float = setting(
+        1.0, "Times that each image is streamed where a table is too large; 0.1 for a tenth.",
+        at_least=0.001,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

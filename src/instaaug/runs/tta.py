@@ -27,6 +27,7 @@ from instaaug.frozen import (
     fit_tta,
     tabulate,
 )
+from instaaug.frozen.streaming import OnPlan, plan_table
 from instaaug.frozen.table import all_views, can_tabulate
 from instaaug.networks import FrozenFeatures
 from instaaug.report.pictures.crops import draw_crops
@@ -187,6 +188,7 @@ def fit_views(
     table: ViewTable | None = None,
     steps: int | None = None,
     rule: Merging | None = None,
+    on_plan: OnPlan | None = None,
     on_table: OnProgress | None = None,
 ) -> InstaAug:
     """Fit φ with the settings of a run.
@@ -200,6 +202,7 @@ def fit_views(
         table: These outputs, if they were computed before.
         steps: Of the optimizer; those of the settings by default.
         rule: How views are merged; what the settings say by default.
+        on_plan: Called with what the table will hold, if it cannot hold all images.
         on_table: Called with the number of images whose views the model has seen, and of all.
     """
     return fit_tta(
@@ -219,6 +222,9 @@ def fit_views(
         seed=config.seed,
         folder=folder,
         table=table,
+        max_table_bytes=_table_bytes(config),
+        passes=config.phi.passes,
+        on_plan=on_plan,
         on_progress=on_table,
     )
 
@@ -237,8 +243,8 @@ def fit_temperatures(
 
     φ knows the classes of these images: the views that it chooses for them make the model look
     surer than it is. So half of the images get the views of a φ that has learned from the other
-    half, and the other way round. The model is not asked again. Ranges, which have few parameters
-    and no table, are taken as they are.
+    half, and the other way round. The model is not asked again; where images were streamed, those
+    in the table are taken. Ranges, which have few parameters and no table, are taken as they are.
 
     Arguments:
         config: The settings.
@@ -254,7 +260,9 @@ def fit_temperatures(
         inputs = model.normalize(images)
         merged = merge_outputs(aug, model, inputs, counts, select=aug.select, rule=rule)
         return {n: fit_temperature(logits, images.targets) for n, logits in merged.items()}
-    table = _read_table(model, images, aug, folder)
+    views = _frozen_views(model, aug)
+    images = _tabulated(config, model, images, views)
+    table = tabulate(views, model.normalize(images), folder=folder)
     generator = torch.Generator().manual_seed(config.seed)
     order = torch.randperm(len(images), generator=generator)
     halves = [half.sort().values for half in order.tensor_split(2)]
@@ -271,12 +279,24 @@ def fit_temperatures(
     return {n: fit_temperature(torch.cat([p[n] for p in parts]), targets) for n in counts}
 
 
-def _read_table(
-    model: FrozenModel, images: LabeledImages, aug: InstaAug, folder: Path
-) -> ViewTable:
-    """The model's outputs that φ was fitted to, from the table in the folder."""
+def _table_bytes(config: TtaSettings) -> int:
+    return int(config.data.max_table_gb * 1e9)
+
+
+def _tabulated(
+    config: TtaSettings, model: FrozenModel, images: LabeledImages, views: FrozenViews
+) -> LabeledImages:
+    """The images in the table of a fit: all, or those that there was room for."""
+    plan = plan_table(
+        views, model.normalize(images), max_bytes=_table_bytes(config), seed=config.seed
+    )
+    return images if plan is None else images.subset(plan.rows.numpy())
+
+
+def _frozen_views(model: FrozenModel, aug: InstaAug) -> FrozenViews:
+    """The model and the views that φ was fitted to."""
     network = aug.phi.network
-    views = FrozenViews(
+    return FrozenViews(
         model.module,
         aug.transform,
         all_views(aug),
@@ -284,7 +304,6 @@ def _read_table(
         model.output,
         aug.settings.padding_mode,
     )
-    return tabulate(views, model.normalize(images), folder=folder)
 
 
 class _FitInputs(NamedTuple):
@@ -301,6 +320,7 @@ def fit_frozen(
     out: str | Path,
     *,
     on_decode: OnProgress | None = None,
+    on_plan: OnPlan | None = None,
     on_table: OnProgress | None = None,
     on_score: OnProgress | None = None,
 ) -> dict[str, Any]:
@@ -312,6 +332,8 @@ def fit_frozen(
         config: Every setting.
         out: A new folder, or that of the same fit.
         on_decode: Called with the number of files decoded and of all files.
+        on_plan: Called with what the table of the model's outputs will hold, if it cannot hold
+            all images.
         on_table: Called with the number of images of which the model has seen every view, and of
             all images.
         on_score: Called with the number of held-out images that were predicted, and of all.
@@ -327,7 +349,7 @@ def fit_frozen(
         found = _prepare(config, on_decode)
         aug = fit_views(
             config, found.model, found.splits.train, size=found.size, folder=run.table,
-            on_table=on_table,
+            on_plan=on_plan, on_table=on_table,
         )  # fmt: skip
     except Exception:  # a mistake in the settings must not occupy the folder
         if is_new and not run.table.exists():
@@ -422,8 +444,10 @@ def _finish(
 
 
 def _write_policy(run: Run, fitted: FittedViews, images: LabeledImages) -> None:
-    """The best views on average, where views can be listed."""
+    """The best views on average over the images in the table, where views can be listed."""
     if can_tabulate(fitted.aug):
+        views = _frozen_views(fitted.model, fitted.aug)
+        images = _tabulated(fitted.config, fitted.model, images, views)
         n = min(max(fitted.config.views.counts), len(all_views(fitted.aug)))
         batches = (x for x, _ in fitted.model.normalize(images).batches(BATCH_SIZE))
         average_policy(fitted.aug, batches, n).save(run.policy_file)
