@@ -7,7 +7,9 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+from typing_extensions import override
 
 from instaaug.errors import ShapeError
 from instaaug.networks.model_interface import (
@@ -57,9 +59,35 @@ def count_multiply_adds_of(call: Callable[[], Any]) -> int:
         >>> count_multiply_adds_of(lambda: one @ one.T)
         12
     """
-    with FlopCounterMode(display=False) as counter, _countable_attention():
+    with _OperationCounter() as counter, _countable_attention():
         call()
-    return counter.get_total_flops() // 2
+    return counter.n_operations // 2
+
+
+class _OperationCounter(TorchDispatchMode):
+    """Adds up floating-point operations by torch's own formulas.
+
+    ``FlopCounterMode`` does so too, but watches modules for the backward pass, which fails where
+    one returns its own parameter.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.n_operations = 0
+
+    @override
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        formula = flop_registry.get(func.overloadpacket)
+        if formula is None:
+            with self:
+                made_of_others = func.decompose(*args, **kwargs)
+            return func(*args, **kwargs) if made_of_others is NotImplemented else made_of_others
+        out = func(*args, **kwargs)
+        self.n_operations += formula(*args, **kwargs, out_val=out)
+        return out
 
 
 @contextmanager
