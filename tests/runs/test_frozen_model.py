@@ -272,13 +272,13 @@ def test_classes_come_from_a_file_the_model_or_the_data(tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_text("b\n\n ünï \na\n")
     typed = settings({"model.classes": str(tmp_path / "names.txt")})
     images, known = labeled(4), replace(UNKNOWN, classes=("b", "a"))
-    assert find_class_names(typed, known, images) == (
+    assert find_class_names(typed, known, images.classes) == (
         "b",
         "ünï",
         "a",
     )
-    assert find_class_names(settings(), known, images) == ("b", "a")
-    assert find_class_names(settings(), UNKNOWN, images) == ("a", "b")
+    assert find_class_names(settings(), known, images.classes) == ("b", "a")
+    assert find_class_names(settings(), UNKNOWN, images.classes) == ("a", "b")
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_a_file_of_classes_that_is_none_is_refused(
     (tmp_path / "names.txt").write_bytes(content)
     with pytest.raises(ArgumentError, match=f"`model.classes` must be a .*{words}"):
         find_class_names(
-            settings({"model.classes": str(tmp_path / "names.txt")}), UNKNOWN, labeled(4)
+            settings({"model.classes": str(tmp_path / "names.txt")}), UNKNOWN, ("a", "b")
         )
 
 

@@ -1,5 +1,7 @@
 """Merged outputs are those of test-time augmentation, from one pass or from the table."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -8,8 +10,17 @@ from instaaug.data import LabeledImages
 from instaaug.frozen import FrozenViews, tabulate
 from instaaug.frozen.table import all_views
 from instaaug.networks import FrozenFeatures
+from instaaug.runs.baselines import find_baselines
 from instaaug.runs.tta import FittedViews
-from instaaug.runs.view_scores import merge_outputs, merge_tabulated_outputs, score
+from instaaug.runs.view_scores import (
+    AT_ONCE,
+    MEAN,
+    CostCounter,
+    merge_by_rules,
+    merge_outputs,
+    merge_tabulated_outputs,
+    score,
+)
 from tests.support.fitted_views import fit_spots
 
 COUNTS = (1, 2, 4, 7)
@@ -66,3 +77,50 @@ def test_a_score_has_both_sides_of_the_temperature() -> None:
     assert row.numbers["ece_after"] == pytest.approx(0.0, abs=1e-3)
     assert row.numbers["ece"] == pytest.approx(0.232, abs=1e-3)
     assert "nll_after" not in score("a", 2.0, sure, torch.zeros(4).long()).numbers
+
+
+def test_several_rules_merge_the_same_views(fitted: FittedViews, spots: LabeledImages) -> None:
+    inputs, rule = fitted.model.normalize(spots), Merging("confidence", sharpness=2.0)
+    grid = find_baselines("grid", fitted)[1].augmenter
+    both = merge_by_rules(grid, fitted.model, inputs, (2, 4), [rule, MEAN], seed=3)
+    for merged, one in zip(both, (rule, MEAN), strict=True):
+        alone = merge_outputs(grid, fitted.model, inputs, (2, 4), rule=one, seed=3)
+        assert all(torch.equal(merged[n], alone[n]) for n in (2, 4))
+    assert not torch.allclose(both[0][4], both[1][4])
+
+
+def test_the_most_certain_views_are_those_of_least_entropy(
+    fitted: FittedViews, spots: LabeledImages
+) -> None:
+    inputs = fitted.model.normalize(spots)
+    grid = find_baselines("grid", fitted)[1].augmenter
+    (half,) = merge_by_rules(grid, fitted.model, inputs, (4,), [MEAN], share=0.5)
+    x = inputs.first(AT_ONCE)
+    theta = grid.draw(x, 4, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        logits = torch.stack([fitted.model.module(grid.render(x, row)) for row in theta])
+    entropy = torch.distributions.Categorical(logits=logits).entropy()
+    for i in range(AT_ONCE):
+        best = logits[entropy[:, i].argsort()[:2], i].mean(dim=0)
+        assert torch.allclose(half[4][i], best, atol=1e-4)
+
+
+def test_a_view_costs_a_pass_and_phi_its_heads(fitted: FittedViews, spots: LabeledImages) -> None:
+    image = fitted.model.normalize(spots).first(1)
+    counter = CostCounter(fitted.model, image, 16)
+    grid = find_baselines("grid", fitted)[1].augmenter
+    assert [counter.cost(grid, n) for n in (1.0, 4.0)] == [1.0, 4.0]
+    assert counter.known == {(1, 3, 16, 16): 16 * 16 * 9 + 9}
+    heads = counter.cost(fitted.aug, 4.0, select="top") - 4
+    assert heads > 0
+    assert counter.cost(fitted.aug, 2.5, select="top") == pytest.approx(2.5 + heads)
+    larger = CostCounter(fitted.model, image, 8)  # where the whole image is a quarter of a view
+    assert larger.cost(grid, 3.0) == pytest.approx(3 * (16 * 16 * 9 + 9) / (8 * 8 * 9 + 9))
+
+
+def test_a_model_of_which_nothing_can_be_counted_costs_its_views(
+    fitted: FittedViews, spots: LabeledImages
+) -> None:
+    free = replace(fitted.model, module=torch.nn.Flatten())
+    counter = CostCounter(free, fitted.model.normalize(spots).first(1), 16)
+    assert counter.cost(find_baselines("grid", fitted)[1].augmenter, 3.0) == 3.0

@@ -14,7 +14,9 @@ __all__ = [
     "as_dict",
     "as_pair",
     "four_outputs",
+    "in_another_order",
     "no_model",
+    "of_gray_levels",
     "of_pixels",
     "spot_folder",
     "spotter",
@@ -89,6 +91,22 @@ def four_outputs() -> nn.Module:
 def of_pixels() -> nn.Module:
     """Has no feature map, and takes 16 pixels only."""
     return nn.Sequential(nn.Flatten(), nn.Linear(3 * 16 * 16, 3))
+
+
+def in_another_order() -> nn.Module:
+    """Says the same, but red, green, blue."""
+    model = Spotter()
+    with torch.no_grad():
+        model.head.weight.copy_(model.head.weight.flip(0))
+    return model
+
+
+def of_gray_levels() -> nn.Module:
+    """Says the same of images with mean 0.5 and standard deviation 0.25, the differences alone."""
+    model = Spotter()
+    with torch.no_grad():
+        model.opponent.weight.mul_(0.25)
+    return model
 
 
 def untrained() -> nn.Module:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from instaaug.cli.settings import SettingsCommand, with_settings
 from instaaug.errors import InstaAugError, InstaAugWarning
-from instaaug.runs.settings import TrainSettings, TtaSettings
+from instaaug.runs.settings import EvaluateSettings, TrainSettings, TtaSettings
 
 __all__ = ["app", "main"]
 
@@ -176,8 +176,11 @@ def tune(
     run_tune(given, config=config, out=out, trials=trials, budget=budget)
 
 
-@app.command()
+@app.command(cls=SettingsCommand)
+@with_settings(EvaluateSettings, ())
 def evaluate(
+    *,
+    given: dict[str, Any],
     run: RunFolder,
     data: Annotated[
         Optional[str],  # noqa: UP045
@@ -194,7 +197,8 @@ def evaluate(
         Optional[str],  # noqa: UP045
         typer.Option(
             help="For a frozen model: all, none, or some of image, center, flips, five_crop, "
-            "ten_crop, random, grid, image_and_grid, auto_augment, rand_augment.",
+            "ten_crop, random, grid, image_and_grid, crops_and_mirror, most_certain, "
+            "auto_augment, fast_autoaugment, rand_augment, trivial_augment.",
             show_default="all",
         ),
     ] = None,
@@ -229,7 +233,7 @@ def evaluate(
     from instaaug.cli.use import run_evaluate
 
     run_evaluate(
-        run, data=data, views=views, baselines=baselines, certainty=certainty,
+        run, data=data, model=given, views=views, baselines=baselines, certainty=certainty,
         mean_views=mean_views, calibrate=calibrate, json_file=json,
     )  # fmt: skip
 

@@ -19,6 +19,7 @@ from instaaug.files import write_text
 from instaaug.runs.folder import Run
 from instaaug.runs.inference import evaluate_run, export_run, inspect_files, predict_files
 from instaaug.runs.reporting import write_report
+from instaaug.runs.settings import EvaluateSettings, OtherModelSettings
 from instaaug.runs.tta_evaluation import EarlyStop
 
 __all__ = [
@@ -40,6 +41,12 @@ HEADINGS = {
     "mae": "MAE",
     "r2": "R²",
 }
+MERGED_BY = {
+    "logit": "mean",
+    "confidence": "confidence",
+    "weighted": "weights",
+    "probability": "probability",
+}
 SHARES = ("top1", "top5", "knn", "ece")
 
 
@@ -47,6 +54,7 @@ def run_evaluate(
     run: Path,
     *,
     data: str | None,
+    model: dict[str, Any],
     views: str | None,
     baselines: str | None,
     certainty: str | None,
@@ -58,21 +66,32 @@ def run_evaluate(
     counts = None if views is None else _read_counts(views)
     stops = [EarlyStop(certainty=value) for value in _read_numbers(certainty, "certainty")]
     stops += [EarlyStop(mean_views=value) for value in _read_numbers(mean_views, "mean_views")]
+    other = _read_other_model(model)
     console = Console()
     with (
         progress_bar(console) as on_decode,
         progress_bar(console, "predicting") as on_progress,
     ):
         scores = evaluate_run(
-            run, data=data, n_views=counts, baselines=baselines, stops=stops,
+            run, data=data, model=other, n_views=counts, baselines=baselines, stops=stops,
             calibrate=calibrate, on_decode=on_decode, on_progress=on_progress,
         )  # fmt: skip
     if "rows" in scores:
-        _print_views(console, Run(run), scores, calibrated=calibrate)
+        _print_views(console, Run(run), scores, other=other, calibrated=calibrate)
     else:
         print_scores(console, scores, n_images=int(scores["plain"]["n"]))
     if json_file is not None:
         write_text(json_file, json.dumps(scores, indent=2) + "\n")
+
+
+def _read_other_model(given: dict[str, Any]) -> OtherModelSettings | None:
+    """The model that was named, if one was."""
+    if given and "model" not in given:
+        raise ArgumentError(
+            f"`{next(iter(given))}` describes another model: got no --model. Name it, or leave "
+            "the option out."
+        )
+    return EvaluateSettings.from_mapping(given, source="the settings").model if given else None
 
 
 def run_predict(
@@ -164,32 +183,50 @@ def _number(name: str, value: float) -> str:
     return f"{value:.1%}" if name in SHARES else f"{value:.3f}"
 
 
-def _print_views(console: Console, run: Run, results: dict[str, Any], *, calibrated: bool) -> None:
+def _print_views(
+    console: Console,
+    run: Run,
+    results: dict[str, Any],
+    *,
+    other: OtherModelSettings | None,
+    calibrated: bool,
+) -> None:
     if results["n_left_out"]:
         print_words(
             console,
             f"{results['n_left_out']:,} images are left out: φ has learned from them.",
         )
+    if other is not None:
+        own = run.read_tta_settings().model.name
+        words = f"{other.name} predicts from views that were fitted for {own}, and not refitted."
+        if not calibrated:
+            words += " Nothing is calibrated for it; --calibrate does that."
+        print_words(console, words)
     table = Table(title=f"On {results['n']:,} images")
     table.add_column("prediction from")
-    headings = ["views", "accuracy", "95 % interval", "NLL", "calibration error"]
+    table.add_column("merged by")
+    headings = ["views", "cost", "accuracy", "95 % interval", "NLL", "calibration error"]
     after = ["T", "NLL after T", "error after T"] if calibrated else []
     for heading in headings + after:
         table.add_column(heading, justify="right")
     for row in results["rows"]:
-        table.add_row(row["name"], *_cells(row))
+        table.add_row(row["name"], MERGED_BY[row["merge"]], *_cells(row))
     console.print(table)
+    print_words(console, "Cost is in multiply-adds; 1 is a pass of the whole image.")
     if not calibrated:
         print_words(console, "--calibrate adds NLL and calibration error after a temperature.")
     if results["comparisons"]:
         _print_comparisons(console, results["comparisons"])
-    picture = f"Look at {run.curve_file}; all" if run.curve_file.is_file() else "All"
-    print_words(console, f"{picture} numbers are in {run.scores_file}.")
+    name = None if other is None else other.name
+    curve = run.curve_file_of(name)
+    picture = f"Look at {curve}; all" if curve.is_file() else "All"
+    print_words(console, f"{picture} numbers are in {run.scores_file_of(name)}.")
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
     cells = [
         f"{row['views']:.3g}",
+        f"{row['cost']:.3g}",
         f"{row['accuracy']:.1%}",
         f"{100 * row['low']:.1f} to {100 * row['high']:.1f}",
         f"{row['nll']:.3f}",
@@ -205,8 +242,8 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 def _print_comparisons(console: Console, comparisons: Sequence[dict[str, Any]]) -> None:
-    table = Table(title="Against the best of the others with as many views or fewer")
-    for heading in ("prediction from", "views", "best of the others", "views"):
+    table = Table(title="Against the best of the others at the same cost or less")
+    for heading in ("prediction from", "views", "best of the others", "merged by", "views"):
         table.add_column(heading, justify="right" if heading == "views" else "left")
     for heading in ("difference", "only here right", "only there", "p (McNemar, exact)"):
         table.add_column(heading, justify="right")
@@ -215,6 +252,7 @@ def _print_comparisons(console: Console, comparisons: Sequence[dict[str, Any]]) 
             found["name"],
             f"{found['views']:.3g}",
             found["best"],
+            MERGED_BY[found["best_merge"]],
             f"{found['best_views']:.3g}",
             f"{100 * found['difference']:+.1f} points",
             f"{found['only_learned']:,}",

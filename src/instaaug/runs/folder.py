@@ -2,6 +2,7 @@
 
 import json
 import platform
+import re
 import shlex
 import subprocess
 import sys
@@ -114,7 +115,8 @@ class Run:
     learned without labels, ``samples.png`` and ``tensorboard/``. Fitting views for a frozen model
     adds ``table/`` what the model said of every view, ``fit_images.txt`` hashes of the images that
     φ has learned from, ``policy.json`` the best views on average, ``crops.png`` what φ chooses.
-    Evaluating adds ``eval.json`` and ``cost_curve.png``.
+    Evaluating adds ``eval.json`` and ``cost_curve.png``, or ``eval-MODEL.json`` and
+    ``cost_curve-MODEL.png`` of another model with the same views.
 
     Arguments:
         path: The folder.
@@ -139,6 +141,14 @@ class Run:
         self.crops_file = self.path / "crops.png"
         self.scores_file = self.path / "eval.json"
         self.curve_file = self.path / "cost_curve.png"
+
+    def scores_file_of(self, model: str | None) -> Path:
+        """Where the scores of another model with the run's views are; its own for None."""
+        return self.scores_file if model is None else _named_after(self.scores_file, model)
+
+    def curve_file_of(self, model: str | None) -> Path:
+        """Where the figure of these scores is."""
+        return self.curve_file if model is None else _named_after(self.curve_file, model)
 
     def start(self, config: RunSettings) -> None:
         """Make the folder of a new run; a fit of views goes on with the same fit.
@@ -289,6 +299,12 @@ class Run:
             raise WeightsFileError(
                 f"{str(path)!r} does not fit the settings of its run: {words}"
             ) from None
+
+
+def _named_after(file: Path, model: str) -> Path:
+    """A file beside this one, with the name of a model in its own."""
+    name = re.sub(r"[^\w.-]+", "-", Path(model).name).strip("-.")
+    return file.with_name(f"{file.stem}-{name}{file.suffix}")
 
 
 def _differences(before: RunSettings, now: RunSettings) -> str:

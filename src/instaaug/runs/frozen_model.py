@@ -339,11 +339,11 @@ def _test_images(
 
 
 def find_class_names(
-    config: TtaSettings, source: ModelSource, images: LabeledImages
+    config: TtaSettings, source: ModelSource, others: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Names of the classes in the order of the model's outputs: typed, known, or those of DATA."""
+    """Names of the classes in the order of the model's outputs: typed, known, or the others."""
     if config.model.classes is None:
-        return source.classes or images.classes
+        return source.classes or others
     try:
         text = Path(config.model.classes).read_text(encoding="utf-8")
     except UnicodeDecodeError:

@@ -24,7 +24,7 @@ from instaaug.runs.folder import DataFacts, Run
 from instaaug.runs.frozen_model import renumber_classes
 from instaaug.runs.loaded import LoadedRun, load_run
 from instaaug.runs.observing import observe_images
-from instaaug.runs.settings import TrainSettings
+from instaaug.runs.settings import OtherModelSettings, TrainSettings
 from instaaug.runs.training import evaluate_task, load_splits, run_device
 from instaaug.runs.tta import load_fitted
 from instaaug.runs.tta_evaluation import EarlyStop, evaluate_fit
@@ -39,6 +39,7 @@ def evaluate_run(
     path: str | Path,
     *,
     data: str | None = None,
+    model: OtherModelSettings | str | None = None,
     n_views: Sequence[int] | None = None,
     baselines: str | None = None,
     stops: Sequence[EarlyStop] = (),
@@ -51,6 +52,7 @@ def evaluate_run(
     Arguments:
         path: The run's folder.
         data: Anything that ``instaaug train`` takes; its test part, or all of it without parts.
+        model: Another model to predict with, from the views that were fitted for a frozen one.
         n_views: Numbers of views per image; 0 for the image alone; what the run was made for by
             default.
         baselines: Other ways to average views to score beside those of a frozen model: names with
@@ -67,16 +69,16 @@ def evaluate_run(
     config = run.read_settings()
     if not isinstance(config, TrainSettings):
         return evaluate_fit(
-            run, data=data,
+            run, data=data, model=model,
             counts=(1, 4, 10) if n_views is None else sorted({max(n, 1) for n in n_views}),
             baselines="all" if baselines is None else baselines, stops=stops,
             calibrate=calibrate, on_decode=on_decode, on_progress=on_progress,
         )  # fmt: skip
-    if baselines is not None or stops or calibrate:
+    if model is not None or baselines is not None or stops or calibrate:
         raise ArgumentError(
-            "`baselines`, `certainty`, `mean_views` and `calibrate` compare views of a frozen "
-            f"model: {str(run.path)!r} is a training run. Fit views for its model by `instaaug "
-            f"tta fit {run.path} DATA`, and evaluate that."
+            "`model`, `baselines`, `certainty`, `mean_views` and `calibrate` compare views of a "
+            f"frozen model: {str(run.path)!r} is a training run. Fit views for its model by "
+            f"`instaaug tta fit {run.path} DATA`, and evaluate that."
         )
     if n_views is not None and len(n_views) != 1:
         raise ArgumentError(f"`views` must be one number for a training run: got {list(n_views)}.")

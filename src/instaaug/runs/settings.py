@@ -15,10 +15,12 @@ __all__ = [
     "CropSettings",
     "DataSettings",
     "EntropySettings",
+    "EvaluateSettings",
     "LossSettings",
     "MethodSettings",
     "ModelSettings",
     "OptimizerSettings",
+    "OtherModelSettings",
     "PhiSettings",
     "RunSettings",
     "SourceSettings",
@@ -437,6 +439,30 @@ class TtaModelSettings(Settings):
         "sorted class names of DATA if absent.",
         path=True,
     )
+
+
+@dataclass(frozen=True)
+class OtherModelSettings(TtaModelSettings):
+    """A model that uses the views which were fitted for another."""
+
+    title = "Another model, with the views that were fitted for the run's own"
+
+    image_size: int | None = setting(
+        None, "Side in pixels of what it sees; its own if it is known, else the run's.", at_least=8
+    )
+    classes: str | None = setting(
+        None,
+        "A file with its classes, one name per line, in the order of its outputs; those of the "
+        "run if absent.",
+        path=True,
+    )
+
+
+@dataclass(frozen=True)
+class EvaluateSettings(Settings):
+    """What ``instaaug evaluate`` may be told of another model."""
+
+    model: OtherModelSettings = section(OtherModelSettings)
 
 
 @dataclass(frozen=True)

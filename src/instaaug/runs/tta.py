@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from instaaug.augmentation import InstaAug
+from instaaug.augmentation import Augmenter, InstaAug
 from instaaug.augmentation.at_test_time import Merging
 from instaaug.augmentation.views import without_row
 from instaaug.data import DataSplits, LabeledImages
@@ -87,7 +87,9 @@ class FittedViews:
         source: Where the model comes from.
         model: The model.
         aug: The augmenter.
-        temperatures: By the number of views, from the images of the fit.
+        temperatures: By the number of views, from the images of the fit; none say nothing.
+        elsewhere: Makes the views in place of ``aug``, where ``model`` is not the one that was
+            fitted for.
     """
 
     config: TtaSettings
@@ -96,6 +98,12 @@ class FittedViews:
     model: FrozenModel
     aug: InstaAug
     temperatures: Mapping[int, float]
+    elsewhere: Augmenter | None = None
+
+    @property
+    def augmenter(self) -> Augmenter:
+        """What makes the views."""
+        return self.aug if self.elsewhere is None else self.elsewhere
 
     @property
     def rule(self) -> Merging:
@@ -112,7 +120,7 @@ class FittedViews:
         """
         few = [n for n in self.temperatures if n <= n_views] or [n_views]
         cautious = max(self.temperature(n) for n in few)
-        wrapped = self.aug.wrap(
+        wrapped = self.augmenter.wrap(
             self.model.module,
             n_views,
             output=self.model.output,
@@ -134,7 +142,9 @@ class FittedViews:
         return logits / logits.new_tensor(divisors)[:, None]
 
     def temperature(self, n_views: float | int) -> float:
-        """The temperature of a number of views, or of the nearest number that has one."""
+        """The temperature of a number of views, or of the nearest number that has one; else 1."""
+        if not self.temperatures:
+            return 1.0
         return self.temperatures[min(self.temperatures, key=lambda n: abs(log(n / n_views)))]
 
 
@@ -369,7 +379,7 @@ def _prepare(config: TtaSettings, on_decode: OnProgress | None) -> _FitInputs:
     channels = find_channels(source, config)
     images = load_images(config, source, side=side, channels=channels, on_decode=on_decode)
     size = images.image_shape[1] if size is None else size
-    images = renumber_classes(images, find_class_names(config, source, images))
+    images = renumber_classes(images, find_class_names(config, source, images.classes))
     model = build_model(source, config, len(images.classes))
     model.check_outputs(size, images.classes)
     return _FitInputs(source, model, split_by_hash(images, config), size)

@@ -1,187 +1,49 @@
-"""Score fitted views and, for comparison, baselines that do not learn."""
+"""Score fitted views, and ways to choose views that learn nothing, on the same images."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn import functional as F
 
-from instaaug.augmentation import Augmenter, InstaAug
-from instaaug.augmentation.at_test_time import Budget
-from instaaug.augmentation.views import Select
+from instaaug.augmentation.at_test_time import Budget, Merging
 from instaaug.data import DataSplits, LabeledImages
 from instaaug.data.cache import OnProgress
-from instaaug.errors import ArgumentError, DataError, UnknownNameError
+from instaaug.data.labeled import evenly_spaced_indices
+from instaaug.errors import ArgumentError, DataError, InstaAugError
 from instaaug.frozen import fit_temperature
-from instaaug.methods import AutoAugment, FixedViews, RandAugment, RandomAugmentation
-from instaaug.parameterizations import CropGrid
+from instaaug.networks.model_interface import device_of
 from instaaug.report.charts.cost_curve import draw_cost_curve
 from instaaug.report.theme import MissingPlottingError, save_figure
+from instaaug.runs.baselines import Baseline, find_baselines
 from instaaug.runs.folder import Run
 from instaaug.runs.frozen_model import drop_hashes, load_images, renumber_classes, split_by_hash
-from instaaug.runs.settings import TtaSettings
+from instaaug.runs.other_model import use_other_model
+from instaaug.runs.settings import OtherModelSettings, TtaSettings
 from instaaug.runs.tta import FittedViews, load_fitted
 from instaaug.runs.view_scores import (
+    MEAN,
+    CostCounter,
     Logits,
     MethodScore,
     OnBatch,
     batch_counter,
-    merge_outputs,
+    merge_by_rules,
     score,
 )
 from instaaug.stats import mcnemar_test
-from instaaug.transforms import Crop
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "BASELINES",
-    "Baseline",
-    "EarlyStop",
-    "ViewComparison",
-    "evaluate_fit",
-    "find_baselines",
-    "load_own_splits",
-]
-
-SMALLEST = 0.28  # side of a random crop: 8 % of the area, as in Inception's training
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """A method that does not learn.
-
-    Arguments:
-        name: For people.
-        augmenter: Makes its views.
-        n_views: How many it has; None for as many as one wants.
-        select: How they are chosen.
-        least: Fewest views that make it another method than the image alone.
-    """
-
-    name: str
-    augmenter: Augmenter
-    n_views: int | None = None
-    select: Select = "sample"
-    least: int = 1
-
-    def counts(self, wanted: Sequence[int]) -> tuple[int, ...]:
-        """Numbers of views to try, none above the largest wanted.
-
-        Example:
-            >>> Baseline("flips", FixedViews.flips(), 2).counts([1, 4, 10])
-            (2,)
-            >>> Baseline("ten crop", FixedViews.ten_crop(), 10).counts([1, 4])
-            ()
-        """
-        if self.n_views is None:
-            return tuple(count for count in wanted if count >= self.least)
-        return (self.n_views,) if self.n_views <= max(wanted) else ()
-
-
-def find_baselines(words: str, fitted: FittedViews) -> list[Baseline]:
-    """The baselines that were asked for; the image alone is always among them.
-
-    Arguments:
-        words: Names with commas, ``"all"`` or ``"none"``.
-        fitted: Says how the model wants its images.
-    """
-    names = [word.strip() for word in words.split(",") if word.strip()]
-    if names == ["all"]:
-        names = list(BASELINES)
-    elif names == ["none"]:
-        names = []
-    for name in names:
-        if name not in BASELINES:
-            raise UnknownNameError("baseline", name, [*BASELINES, "all", "none"])
-    chosen = dict.fromkeys(["image", *names])
-    return [BASELINES[name](fitted) for name in chosen]
-
-
-def image(fitted: FittedViews) -> Baseline:
-    """The whole image alone."""
-    whole = FixedViews.center_crop(1.0, size=fitted.facts.image_size)
-    return Baseline("the image alone", whole, 1, "top")
-
-
-def center(fitted: FittedViews) -> Baseline:
-    """The middle of the image, 7/8 of each side."""
-    return Baseline("center crop", FixedViews.center_crop(size=fitted.facts.image_size), 1, "top")
-
-
-def flips(fitted: FittedViews) -> Baseline:
-    """The image and its mirror image."""
-    return Baseline(
-        "image and mirror image", FixedViews.flips(size=fitted.facts.image_size), 2, "top"
-    )
-
-
-def five_crop(fitted: FittedViews) -> Baseline:
-    """Four corners and the middle, 7/8 of each side."""
-    return Baseline("five crop", FixedViews.five_crop(size=fitted.facts.image_size), 5, "top")
-
-
-def ten_crop(fitted: FittedViews) -> Baseline:
-    """The same five, and those of the mirror image."""
-    return Baseline("ten crop", FixedViews.ten_crop(size=fitted.facts.image_size), 10, "top")
-
-
-def random(fitted: FittedViews) -> Baseline:
-    """Boxes of any place, with a side from 0.28 of the image's on."""
-    crops = RandomAugmentation(Crop(), sizes=(SMALLEST, 1.0), size=fitted.facts.image_size)
-    return Baseline("random crops", crops)
-
-
-def grid(fitted: FittedViews) -> Baseline:
-    """The boxes that φ chooses from, drawn uniformly without replacement."""
-    boxes = CropGrid(fitted.config.crop.grid, max_outside=0.0)
-    return Baseline("uniform grid", FixedViews.grid(boxes, size=fitted.facts.image_size))
-
-
-def image_and_grid(fitted: FittedViews) -> Baseline:
-    """The image itself, which φ has too, then the other boxes uniformly without replacement."""
-    aug = InstaAug(
-        Crop(fitted.config.crop.grid, max_outside=0.0),
-        conditioning="none",
-        in_channels=fitted.facts.channels,
-        size=fitted.facts.image_size,
-        keep_original=True,
-    )
-    for parameter in aug.phi.parameters():
-        parameter.data.zero_()  # all boxes are equally probable
-    return Baseline("image, then uniform grid", aug.eval(), least=2)
-
-
-def auto_augment(fitted: FittedViews) -> Baseline:
-    """AutoAugment's policy for ImageNet."""
-    model, size = fitted.model, fitted.facts.image_size
-    return Baseline("AutoAugment", AutoAugment(mean=model.mean, std=model.std, size=size))
-
-
-def rand_augment(fitted: FittedViews) -> Baseline:
-    """RandAugment with its usual strength."""
-    model, size = fitted.model, fitted.facts.image_size
-    return Baseline("RandAugment", RandAugment(mean=model.mean, std=model.std, size=size))
-
-
-BASELINES: Mapping[str, Callable[[FittedViews], Baseline]] = {
-    "image": image,
-    "center": center,
-    "flips": flips,
-    "five_crop": five_crop,
-    "ten_crop": ten_crop,
-    "random": random,
-    "grid": grid,
-    "image_and_grid": image_and_grid,
-    "auto_augment": auto_augment,
-    "rand_augment": rand_augment,
-}
-"""From a name on the command line to the function that makes the method."""
-
+__all__ = ["EarlyStop", "ViewComparison", "evaluate_fit", "load_own_splits"]
 
 AT_ONCE = 64
+MOST_TO_CHOOSE = 500
+"""Images of the fit, at most, on which the rule of a baseline is chosen."""
 OURS = "learned views"
 
 
@@ -210,13 +72,14 @@ class EarlyStop:
 
 @dataclass(frozen=True)
 class ViewComparison:
-    """Learned views against the best of the others that see no more views.
+    """Learned views against the best of the others that cost no more.
 
     Arguments:
         name: Of the learned row.
         views: How many views it has, on average.
-        best: The best baseline with at most as many.
-        best_views: How many that has.
+        best: The best baseline that costs at most as much.
+        best_views: How many views that has.
+        best_merge: How these are merged.
         difference: In accuracy.
         only_learned: Images that only the learned views get right.
         only_best: Images that only the baseline gets right.
@@ -227,6 +90,7 @@ class ViewComparison:
     views: float
     best: str
     best_views: float
+    best_merge: str
     difference: float
     only_learned: int
     only_best: int
@@ -237,6 +101,7 @@ def evaluate_fit(
     run: Run,
     *,
     data: str | None = None,
+    model: OtherModelSettings | str | None = None,
     counts: Sequence[int] = (1, 4, 10),
     baselines: str = "all",
     stops: Sequence[EarlyStop] = (),
@@ -246,10 +111,15 @@ def evaluate_fit(
 ) -> dict[str, Any]:
     """Scores of a fit and of other methods; its folder receives ``eval.json`` and a figure.
 
+    A baseline is merged by the rule of the run or by the plain mean, whichever explains up to 500
+    images of the fit better; where these are not at hand, by the rule of the run.
+
     Arguments:
         run: The fit.
         data: Other images, of which those that φ has learned from are left out; by default the
             images that were held out.
+        model: Another model to predict with, from the views that were fitted for the run's own;
+            its settings, or its name alone. The scores have a file of their own.
         counts: Numbers of views.
         baselines: Names with commas, ``"all"`` or ``"none"``.
         stops: Rules to stop early, each with the largest number of views as its limit.
@@ -261,77 +131,139 @@ def evaluate_fit(
     fitted = load_fitted(run)
     if fitted.config.threads:
         torch.set_num_threads(fitted.config.threads)
+    if model is not None:
+        model = OtherModelSettings(name=model) if isinstance(model, str) else model
+        fitted = use_other_model(fitted, model)
     others = find_baselines(baselines, fitted)
-    fit, images, n_left_out = _images(run, fitted, data, calibrate, on_decode)
+    fit, images, n_left_out = _Images(run, fitted, on_decode).load(
+        data, calibrate=calibrate, needs_choice=len(others) > 1 and fitted.rule != MEAN
+    )
+    learned_on_fit = calibrate and not fitted.temperatures
     total = (1 + len(stops) + len(others)) * len(images)
-    total += 0 if fit is None else len(others) * len(fit)
-    scorer = _Scorer(fitted, images, fit, tuple(counts), batch_counter(on_progress, total))
+    total += 0 if fit is None else (len(others) + learned_on_fit) * len(fit)
+    scorer = _Scorer(
+        fitted, images, fit, tuple(counts), calibrate, batch_counter(on_progress, total)
+    )
     learned = [*scorer.score_learned(), *(scorer.score_stopped(stop) for stop in stops)]
     rows = [row for other in others for row in scorer.score_method(other)]
     comparisons = [_compare_with_best(row, rows) for row in learned]
     results = {
         "data": fitted.config.data.source if data is None else data,
+        "model": fitted.config.model.name if model is None else model.name,
         "n": len(images),
         "n_left_out": n_left_out,
         "rows": [row.to_dict() for row in [*learned, *rows]],
         "comparisons": [vars(comparison) for comparison in comparisons],
     }
-    run.write_json(run.scores_file, results)
+    name = None if model is None else model.name
+    run.write_json(run.scores_file_of(name), results)
     with suppress(MissingPlottingError):
-        save_figure(curve_figure(learned, rows), run.curve_file)
+        save_figure(curve_figure(learned, rows), run.curve_file_of(name))
     return results
 
 
 @dataclass(frozen=True)
 class _Scorer:
-    """Scores one method after the other on the same images."""
+    """Scores one method after the other on the same images.
+
+    Arguments:
+        fitted: The model, and the views that were learned.
+        images: To score on.
+        fit: Images of the fit, to choose rules and fit temperatures on; None for neither.
+        counts: Numbers of views.
+        calibrate: Whether to fit temperatures.
+        on_batch: Called with the number of images of each batch.
+    """
 
     fitted: FittedViews
     images: LabeledImages
     fit: LabeledImages | None
     counts: tuple[int, ...]
+    calibrate: bool
     on_batch: OnBatch
+
+    @cached_property
+    def costs(self) -> CostCounter:
+        """Counts what a method costs."""
+        model = self.fitted.model
+        image = model.normalize(self.images).first(1).to(device_of(model.module))
+        return CostCounter(model, image, self.fitted.facts.image_size)
 
     def score_learned(self) -> Iterator[MethodScore]:
         """Learned views, for every number of them."""
-        aug = self.fitted.aug
-        return self.score_method(Baseline(OURS, aug, select=aug.select, least=2))
+        views = self.fitted.augmenter
+        return self.score_method(Baseline(OURS, views, select=views.select, least=2))
 
     def score_method(self, method: Baseline) -> Iterator[MethodScore]:
         """A method, for every number of views that it can have."""
         counts = method.counts(self.counts)
+        is_ours = method.augmenter is self.fitted.augmenter
+        judges = self.fit if not is_ours or not self.fitted.temperatures else None
         if not counts:
-            self.on_batch(len(self.images) + (0 if self.fit is None else len(self.fit)))
+            self.on_batch(len(self.images) + (0 if judges is None else len(judges)))
             return
-        merged = self._merge(method, self.images, counts)
-        temperatures = self._temperatures(method, counts)
-        for count, logits in merged.items():
-            temperature = temperatures.get(count)
+        own, mean = self.fitted.rule, MEAN
+        rules = [own] if is_ours or self.fit is None or own == mean else [own, mean]
+        merged = self._merge(method, self.images, counts, rules)
+        known = None if judges is None else self._merge(method, judges, counts, rules)
+        for count in counts:
+            chosen = 0 if known is None else self._choose(known, count)
             yield score(
-                method.name, float(count), logits, self.images.targets, temperature=temperature
+                method.name,
+                float(count),
+                merged[chosen][count],
+                self.images.targets,
+                temperature=self._temperature(known, chosen, count),
+                rule=rules[chosen] if count > 1 else mean,
+                cost=self.costs.cost(method.augmenter, float(count), select=method.select),
             )
 
     def score_stopped(self, stop: EarlyStop) -> MethodScore:
         """Learned views, with early stopping."""
         logits, views = self._predict_until_certain(stop)
-        temperature = None if self.fit is None else self.fitted.temperature(views)
-        return score(stop.name, views, logits, self.images.targets, temperature=temperature)
+        calibrated = self.calibrate and self.fitted.temperatures
+        return score(
+            stop.name,
+            views,
+            logits,
+            self.images.targets,
+            temperature=self.fitted.temperature(views) if calibrated else None,
+            rule=self.fitted.rule,
+            cost=self.costs.cost(
+                self.fitted.augmenter, views, select=self.fitted.augmenter.select
+            ),
+        )
 
-    def _temperatures(self, method: Baseline, counts: Sequence[int]) -> dict[int, float]:
-        if self.fit is None:
-            return {}
-        if method.augmenter is self.fitted.aug:
-            return {count: self.fitted.temperature(count) for count in counts}
-        merged = self._merge(method, self.fit, counts)
-        return {count: fit_temperature(merged[count], self.fit.targets) for count in counts}
+    def _choose(self, known: Sequence[dict[int, Logits]], count: int) -> int:
+        """The rule that explains the images of the fit best, after the temperature it needs."""
+        losses = [self._loss(merged[count]) for merged in known]
+        return losses.index(min(losses))
+
+    def _loss(self, logits: Logits) -> float:
+        assert self.fit is not None  # noqa: S101  # what is known of it was merged
+        temperature = fit_temperature(logits, self.fit.targets)
+        return float(F.cross_entropy(logits / temperature, self.fit.targets.long()))
+
+    def _temperature(
+        self, known: Sequence[dict[int, Logits]] | None, chosen: int, count: int
+    ) -> float | None:
+        if not self.calibrate:
+            return None
+        if known is None or self.fit is None:
+            return self.fitted.temperature(count)
+        return fit_temperature(known[chosen][count], self.fit.targets)
 
     def _merge(
-        self, method: Baseline, images: LabeledImages, counts: Sequence[int]
-    ) -> dict[int, Logits]:
-        augmenter = method.augmenter.to(next(self.fitted.aug.parameters()).device)
-        return merge_outputs(
-            augmenter, self.fitted.model, self.fitted.model.normalize(images), counts,
-            select=method.select, rule=self.fitted.rule, seed=self.fitted.config.seed,
+        self,
+        method: Baseline,
+        images: LabeledImages,
+        counts: Sequence[int],
+        rules: Sequence[Merging],
+    ) -> list[dict[int, Logits]]:
+        augmenter = method.augmenter.to(device_of(self.fitted.model.module))
+        return merge_by_rules(
+            augmenter, self.fitted.model, self.fitted.model.normalize(images), counts, rules,
+            select=method.select, share=method.share, seed=self.fitted.config.seed,
             on_batch=self.on_batch,
         )  # fmt: skip
 
@@ -349,35 +281,60 @@ class _Scorer:
         return torch.cat(parts), float(torch.cat(views).double().mean())
 
 
-def _images(
-    run: Run,
-    fitted: FittedViews,
-    data: str | None,
-    calibrate: bool,
-    on_decode: OnProgress | None,
-) -> tuple[LabeledImages | None, LabeledImages, int]:
-    """Images to calibrate with, images to score, and how many were left out of these."""
-    splits = None
-    if data is None or calibrate:
-        splits = load_own_splits(run, fitted, on_decode)
-    fit = splits.train if splits is not None and calibrate else None
-    if data is None:
-        assert splits is not None  # noqa: S101  # loaded above
-        images = splits.test
-        if not len(images):
+@dataclass(frozen=True)
+class _Images:
+    """The images of a run, and others."""
+
+    run: Run
+    fitted: FittedViews
+    on_decode: OnProgress | None
+
+    def load(
+        self, data: str | None, *, calibrate: bool, needs_choice: bool
+    ) -> tuple[LabeledImages | None, LabeledImages, int]:
+        """Images of the fit if they are needed, images to score, and how many were left out."""
+        splits: DataSplits | None = None
+        if data is None or calibrate:
+            splits = load_own_splits(self.run, self.fitted, self.on_decode)
+        elif needs_choice:
+            splits = self._splits_if_any()
+        fit = None
+        if splits is not None and calibrate:
+            fit = splits.train
+        elif splits is not None and needs_choice:
+            fit = splits.train.subset(evenly_spaced_indices(len(splits.train), MOST_TO_CHOOSE))
+        if data is None:
+            assert splits is not None  # noqa: S101  # loaded above
+            return fit, self._held_out(splits), 0
+        others, n_left_out = self._others(data)
+        return fit, others, n_left_out
+
+    def _splits_if_any(self) -> DataSplits | None:
+        """The images of the fit, unless they were moved or changed since."""
+        try:
+            return load_own_splits(self.run, self.fitted, self.on_decode)
+        except (InstaAugError, OSError):
+            return None
+
+    def _held_out(self, splits: DataSplits) -> LabeledImages:
+        if not len(splits.test):
             raise ArgumentError(
                 "`data` must be given: the fit held no image out. Name images that φ has not "
                 "learned from."
             )
-        return fit, images, 0
-    every = _load_images(fitted.config.override({"data": data}), fitted, on_decode)
-    images = drop_hashes(every, run.read_fit_images())
-    if not len(images):
-        raise DataError(
-            f"`data` must hold images that φ has not learned from: all {len(every)} of {data!r} "
-            "are images of the fit. Name others, or none for those that were held out."
-        )
-    return fit, images, len(every) - len(images)
+        return splits.test
+
+    def _others(self, data: str) -> tuple[LabeledImages, int]:
+        config = self.fitted.config.override({"data": data})
+        every = _load_images(config, self.fitted, self.on_decode)
+        images = drop_hashes(every, self.run.read_fit_images())
+        if not len(images):
+            raise DataError(
+                f"`data` must hold images that φ has not learned from: all {len(every)} of "
+                f"{data!r} are images of the fit. Name others, or none for those that were held "
+                "out."
+            )
+        return images, len(every) - len(images)
 
 
 def load_own_splits(run: Run, fitted: FittedViews, on_decode: OnProgress | None) -> DataSplits:
@@ -398,7 +355,7 @@ def _load_images(
 
 
 def _compare_with_best(row: MethodScore, others: Sequence[MethodScore]) -> ViewComparison:
-    rivals = [other for other in others if other.views <= row.views]
+    rivals = [other for other in others if _cost(other) <= _cost(row)]
     best = max(rivals, key=lambda other: other.numbers["accuracy"])
     found = mcnemar_test(row.right, best.right)
     return ViewComparison(
@@ -406,11 +363,16 @@ def _compare_with_best(row: MethodScore, others: Sequence[MethodScore]) -> ViewC
         views=row.views,
         best=best.name,
         best_views=best.views,
+        best_merge=best.rule.merge,
         difference=found.difference,
         only_learned=found.only_first,
         only_best=found.only_second,
         p_value=found.p_value,
     )
+
+
+def _cost(row: MethodScore) -> float:
+    return row.views if row.cost is None else row.cost
 
 
 def curve_figure(learned: Sequence[MethodScore], others: Sequence[MethodScore]) -> "Figure":

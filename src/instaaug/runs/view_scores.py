@@ -1,8 +1,9 @@
-"""A frozen model's outputs for several views, merged and scored."""
+"""A frozen model's outputs for several views, merged and scored, and what they cost."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, cycle
+from math import ceil
 from typing import Any
 
 import torch
@@ -10,23 +11,28 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from instaaug.augmentation import Augmenter, InstaAug
-from instaaug.augmentation.at_test_time import Merging
+from instaaug.augmentation.at_test_time import Merging, confidence
 from instaaug.augmentation.views import Select, Views
 from instaaug.distributions import Joint
 from instaaug.frozen import NormalizedImages, ViewTable
 from instaaug.frozen.calibration import calibration_table
+from instaaug.frozen.cost import count_multiply_adds, count_multiply_adds_of
+from instaaug.frozen.resized_views import ResizedViews
 from instaaug.frozen.table import can_tabulate, other_choices
 from instaaug.networks import FrozenFeatures
-from instaaug.networks.model_interface import as_input_of
+from instaaug.networks.model_interface import as_input_of, device_of
 from instaaug.runs.frozen_model import FrozenModel
 from instaaug.shapes import Images
 from instaaug.stats import wilson_interval
 
 __all__ = [
+    "MEAN",
+    "CostCounter",
     "Logits",
     "MethodScore",
     "OnBatch",
     "batch_counter",
+    "merge_by_rules",
     "merge_outputs",
     "merge_tabulated_outputs",
     "score",
@@ -51,20 +57,32 @@ class MethodScore:
         right: Whether it is right, image by image.
         numbers: ``accuracy`` with its 95 % interval, ``nll`` and ``ece``, and the last two after
             the temperature if there is one.
+        rule: How the views were merged.
+        cost: Multiply-adds per image, relative to one pass of the whole image.
     """
 
     name: str
     views: float
     right: Bool[Tensor, " images"]
     numbers: dict[str, float]
+    rule: Merging = MEAN
+    cost: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the single images, ready for JSON."""
-        return {"name": self.name, "views": self.views, "n": len(self.right), **self.numbers}
+        first = {"name": self.name, "merge": self.rule.merge, "views": self.views}
+        return {**first, "cost": self.cost, "n": len(self.right), **self.numbers}
 
 
 def score(
-    name: str, views: float, logits: Logits, targets: Tensor, *, temperature: float | None = None
+    name: str,
+    views: float,
+    logits: Logits,
+    targets: Tensor,
+    *,
+    temperature: float | None = None,
+    rule: Merging = MEAN,
+    cost: float | None = None,
 ) -> MethodScore:
     """Score merged logits.
 
@@ -74,6 +92,8 @@ def score(
         logits: Of all images.
         targets: Their classes.
         temperature: What divides the logits to make them honest, fitted on other images.
+        rule: How views were merged.
+        cost: Multiply-adds per image, relative to one pass of the whole image.
 
     Example:
         >>> one = score("a", 1.0, torch.eye(2), torch.tensor([0, 0]), temperature=2.0)
@@ -88,10 +108,9 @@ def score(
     if temperature is not None:
         after = {f"{key}_after": value for key, value in table["after"].items()}
         numbers |= {"temperature": temperature, **after}
-    return MethodScore(name, views, right, numbers)
+    return MethodScore(name, views, right, numbers, rule, cost)
 
 
-@torch.no_grad()
 def merge_outputs(
     augmenter: Augmenter,
     model: FrozenModel,
@@ -103,7 +122,27 @@ def merge_outputs(
     seed: int = 0,
     on_batch: OnBatch | None = None,
 ) -> dict[int, Logits]:
-    """Merged logits of several numbers of views, from one pass over the largest of them.
+    """Merged logits of several numbers of views by one rule; see :func:`merge_by_rules`."""
+    (merged,) = merge_by_rules(
+        augmenter, model, inputs, counts, [rule], select=select, seed=seed, on_batch=on_batch
+    )
+    return merged
+
+
+@torch.no_grad()
+def merge_by_rules(
+    augmenter: Augmenter,
+    model: FrozenModel,
+    inputs: NormalizedImages,
+    counts: Sequence[int],
+    rules: Sequence[Merging],
+    *,
+    select: Select = "sample",
+    share: float = 1.0,
+    seed: int = 0,
+    on_batch: OnBatch | None = None,
+) -> list[dict[int, Logits]]:
+    """Merged logits by rule and number of views, from one pass over the largest number.
 
     The first of ten views are also the views of a smaller number; but for learned ranges, which
     spread any number of views evenly, and are passed over once for each number.
@@ -113,15 +152,16 @@ def merge_outputs(
         model: Sees them.
         inputs: The images.
         counts: Numbers of views.
+        rules: Each is a way to merge their logits.
         select: How views are chosen.
-        rule: How their logits are merged.
+        share: Of the views that the model has seen, those of which it is most certain are merged;
+            this share of them, at least one.
         seed: Decides the draws.
         on_batch: Called with the number of images in each batch that is done.
     """
-    nested = not isinstance(augmenter, InstaAug) or can_tabulate(augmenter)
-    groups = [tuple(counts)] if nested else [(count,) for count in counts]
-    merged: dict[int, list[Tensor]] = {count: [] for count in counts}
-    device = next((p.device for p in model.module.parameters()), torch.device("cpu"))
+    groups = [tuple(counts)] if _is_nested(augmenter) else [(count,) for count in counts]
+    merged: list[dict[int, list[Tensor]]] = [{count: [] for count in counts} for _ in rules]
+    device = device_of(model.module)
     generator = torch.Generator(device).manual_seed(seed)
     for x, _ in inputs.batches(AT_ONCE):
         x = x.to(device)  # noqa: PLW2901
@@ -130,12 +170,13 @@ def merge_outputs(
                 x, max(group), model=model.module, output=model.output, select=select,
                 generator=generator,
             )  # fmt: skip
-            scores = _scores(augmenter, model, x, views)
-            for count, one in _merge_first(scores, group, rule):
-                merged[count].append(one.cpu())
+            scores = list(_scores(augmenter, model, x, views))
+            for rule, parts in zip(rules, merged, strict=True):
+                for count, one in _merge_share(scores, group, rule, share):
+                    parts[count].append(one.cpu())
         if on_batch is not None:
             on_batch(len(x))
-    return {count: torch.cat(parts) for count, parts in merged.items()}
+    return [{count: torch.cat(found) for count, found in parts.items()} for parts in merged]
 
 
 @torch.no_grad()
@@ -183,6 +224,64 @@ def batch_counter(on_progress: Callable[[int, int], None] | None, total: int) ->
     return on_batch
 
 
+@dataclass(frozen=True)
+class CostCounter:
+    """What predictions cost, relative to one pass of the whole image.
+
+    Every size that a view has is counted once; what chooses the views counts as well.
+
+    Arguments:
+        model: Predicts.
+        image: One image as the augmenter takes it, ``(1, C, H, W)``.
+        size: Side that the model is made for.
+    """
+
+    model: FrozenModel
+    image: Images
+    size: int
+    known: dict[tuple[int, ...], int] = field(default_factory=dict)
+
+    @torch.no_grad()
+    def cost(self, augmenter: Augmenter, n_views: float, *, select: Select = "sample") -> float:
+        """Multiply-adds of a prediction from so many views, in passes of the whole image.
+
+        Arguments:
+            augmenter: Makes the views.
+            n_views: How many, on average.
+            select: How they are chosen.
+        """
+        whole = self._pass((1, self.model.channels, self.size, self.size))
+        if not whole:  # a model of which nothing can be counted
+            return n_views
+        found: list[Views] = []
+        generator = torch.Generator(self.image.device).manual_seed(0)
+
+        def choose() -> None:
+            views = augmenter.views(
+                self.image, ceil(n_views), model=self.model.module, output=self.model.output,
+                select=select, generator=generator,
+            )  # fmt: skip
+            found.append(views)
+
+        total = float(count_multiply_adds_of(choose))
+        seen = 0 if found[0].first is None else 1
+        for k, row in enumerate(found[0].theta[seen:], start=seen):
+            shape = tuple(augmenter.render(self.image, row).shape)
+            total += min(n_views - k, 1) * self._pass(shape)
+        return total / whole
+
+    def _pass(self, shape: tuple[int, ...]) -> int:
+        if shape not in self.known:
+            self.known[shape] = count_multiply_adds(self.model.module, shape)
+        return self.known[shape]
+
+
+def _is_nested(augmenter: Augmenter) -> bool:
+    """Whether the first of many views are the views of a smaller number."""
+    inner = augmenter.learned if isinstance(augmenter, ResizedViews) else augmenter
+    return not isinstance(inner, InstaAug) or can_tabulate(inner)
+
+
 def _scores(augmenter: Augmenter, model: FrozenModel, x: Images, views: Views) -> Iterator[Tensor]:
     """Logits view by view; those of the first are reused where the model has run on it already."""
     for k, row in enumerate(views.theta):
@@ -191,6 +290,23 @@ def _scores(augmenter: Augmenter, model: FrozenModel, x: Images, views: Views) -
         else:
             returned = model.module(as_input_of(model.module, augmenter.render(x, row)))
             yield Merging(output=model.output).scores(returned, len(x))
+
+
+def _merge_share(
+    views: Sequence[Logits], counts: Sequence[int], rule: Merging, share: float
+) -> Iterator[tuple[int, Logits]]:
+    """The first ``count`` views merged, or those of them that the model is most certain of."""
+    if share == 1:
+        yield from _merge_first(views, counts, rule)
+        return
+    for count in counts:
+        seen = torch.stack(list(views[:count]))
+        kept = max(1, round(share * count))
+        sure = torch.stack([confidence(view, 1.0) for view in seen])
+        order = sure.argsort(dim=0, descending=True)[:kept]
+        best = seen[order, torch.arange(seen.shape[1], device=seen.device)]
+        ((_, merged),) = _merge_first(best, [kept], rule)
+        yield count, merged
 
 
 def _merge_first(
