@@ -70,6 +70,7 @@ def fit_tta(
     loss: Loss | None = None,
     merge: Literal["logit", "confidence", "auto"] = "logit",
     sharpness: float | None = None,
+    dense: bool = False,
     entropy: Band | Mapping[str, Band] | None = None,
     grid: CropGrid | None = None,
     padding_mode: PaddingMode = "zeros",
@@ -115,6 +116,9 @@ def fit_tta(
             random views of these images more likely to be right. Other outputs than class scores
             are averaged plainly.
         sharpness: How much confidence counts; chosen by the same likelihood if absent.
+        dense: Whether the model returns maps ``(N, C, h, w)``. Targets are maps of labels, and
+            those of the model are brought back onto the image in their resolution; what a view
+            does not cover is taken from the whole image's map. Use ``aug.wrap(dense=True)``.
         entropy: The band in nats for ``"single"``: one for all factors, or one each by name.
         grid: Boxes that take the place of the transform's own levels.
         padding_mode: What lies outside of the image.
@@ -171,21 +175,24 @@ def fit_tta(
         learning = Learning(
             objective=_choose_objective(objective, tabulated=tabulated),
             n_views=_view_counts(n_samples),
-            loss=make_loss(loss),
+            loss=make_loss(loss, dense=dense),
             steps=steps,
             batch_size=(256 if tabulated else 32) if batch_size is None else batch_size,
             learning_rate=learning_rate,
             seed=seed,
             on_step=on_step,
         )
+        map_size = _map_size(images, merge, tabulated=tabulated) if dense else None
         if not tabulated:
             _check_no_table(table)
             learn_from_draws(aug, model, images, learning, output)
             return aug.eval()
         reader = network if isinstance(network, FrozenFeatures) else None
-        views = FrozenViews(model, aug.transform, _list_views(aug), reader, output, padding_mode)
+        views = FrozenViews(
+            model, aug.transform, _list_views(aug), reader, output, padding_mode, map_size
+        )
         kept_in = None if folder is None else Path(folder)
-        condensed = loss is None and learning.objective != "single"
+        condensed = loss is None and not dense and learning.objective != "single"
         stream = None
         on_stream = on_progress
         if table is None:
@@ -294,6 +301,27 @@ def _view_counts(n_samples: int | Sequence[int]) -> tuple[int, ...]:
     return given
 
 
+def _map_size(images: NormalizedImages, merge: str, *, tabulated: bool) -> tuple[int, int]:
+    """Height and width of the targets of a model that returns maps; raise if it cannot work."""
+    if merge != "logit":
+        raise ArgumentError(
+            f'`merge` must be "logit" for dense=True: got {merge!r}. Any rule can be given to '
+            "aug.wrap afterwards."
+        )
+    if not tabulated:
+        raise ArgumentError(
+            "`transform` must offer views that can be listed for dense=True: got a range, or "
+            "boxes that move. Use crops and flips without jitter."
+        )
+    shape = images.at(torch.arange(1))[1].shape
+    if len(shape) < 3:
+        raise ShapeError(
+            "`data` must give a map of targets per image, (..., H, W), for dense=True: got "
+            f"targets of shape {tuple(shape[1:])}. Leave dense out for class numbers."
+        )
+    return shape[-2], shape[-1]
+
+
 def _check_no_table(table: ViewTable | None) -> None:
     if table is not None:
         raise ArgumentError(
@@ -313,10 +341,15 @@ def _list_views(aug: InstaAug) -> Float[Tensor, "k d"]:
     return views
 
 
-def make_loss(loss: Loss | None) -> Loss:
-    """The user's loss, which must have one number per input; cross-entropy if there is none."""
+def make_loss(loss: Loss | None, *, dense: bool = False) -> Loss:
+    """The user's loss, which must have one number per input; cross-entropy if there is none.
+
+    Arguments:
+        loss: The user's.
+        dense: Whether outputs and targets are maps, over which cross-entropy is averaged.
+    """
     if loss is None:
-        return _cross_entropy
+        return _mean_cross_entropy if dense else _cross_entropy
 
     def one_per_input(outputs: Tensor, targets: Tensor) -> Tensor:
         values = loss(outputs, targets)
@@ -337,10 +370,26 @@ def _cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
             f"cross-entropy: got outputs {tuple(outputs.shape)}, and targets "
             f"{tuple(targets.shape)} of {targets.dtype}. Give another `loss`."
         )
+    _check_classes(outputs, targets)
+    return F.cross_entropy(outputs, targets.long(), reduction="none")
+
+
+def _mean_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
+    """The cross-entropy of the pixels of each input."""
+    if (len(outputs), *outputs.shape[2:]) != targets.shape or targets.is_floating_point():
+        raise ShapeError(
+            "`model` must return class scores (N, C, h, w) and `data` give a whole number per "
+            f"pixel for cross-entropy: got outputs {tuple(outputs.shape)}, and targets "
+            f"{tuple(targets.shape)} of {targets.dtype}. Give another `loss`."
+        )
+    _check_classes(outputs, targets)
+    return F.cross_entropy(outputs, targets.long(), reduction="none").flatten(1).mean(dim=1)
+
+
+def _check_classes(outputs: Tensor, targets: Tensor) -> None:
     low, high = (int(end) for end in targets.aminmax())
     if low < 0 or high >= outputs.shape[1]:
         raise DataError(
             f"`data` must give classes from 0 to {outputs.shape[1] - 1}, for the model has "
             f"{outputs.shape[1]}: got targets from {low} to {high}. Number them as the model does."
         )
-    return F.cross_entropy(outputs, targets.long(), reduction="none")

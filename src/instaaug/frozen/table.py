@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from instaaug.augmentation import InstaAug
+from instaaug.augmentation.dense import warp_back
 from instaaug.augmentation.views import without_row
 from instaaug.data.cache import OnProgress
 from instaaug.distributions import CategoricalTheta, Joint, enumerate_choices
@@ -107,6 +108,8 @@ class FrozenViews:
         features: Where φ reads the model's own features, they come from the first view's pass.
         output: Picks the tensor out of what the model returns.
         padding_mode: What lies outside of the image.
+        map_size: For a model that returns maps, height and width in which they are brought back
+            onto the image. What a view does not cover is filled in from the first view.
     """
 
     model: nn.Module
@@ -115,6 +118,7 @@ class FrozenViews:
     features: FrozenFeatures | None = None
     output: Output | None = None
     padding_mode: PaddingMode = "zeros"
+    map_size: tuple[int, int] | None = None
 
     @torch.no_grad()
     def outputs(self, x: Images) -> tuple[Float[Tensor, "batch k *rest"], Maps | None]:
@@ -123,14 +127,18 @@ class FrozenViews:
         features, returned, outputs = None, None, []
         with evaluation_mode(self.model):
             for k, row in enumerate(self.rows.to(x)):
-                view = self.transform.apply(
-                    x, row.expand(len(x), -1), padding_mode=self.padding_mode
-                )
+                theta = row.expand(len(x), -1)
+                view = self.transform.apply(x, theta, padding_mode=self.padding_mode)
                 if k == 0 and self.features is not None:
                     features, returned = self.features.features_and_outputs(view)
                 if k > 0 or self.features is None or not self.features.reads(self.model):
                     returned = self.model(as_input_of(self.model, view))
-                outputs.append(output_rows(returned, len(x), self.output).float())
+                found = output_rows(returned, len(x), self.output).float()
+                if self.map_size is not None:
+                    matrix = self.transform.matrix(theta, aspect=x.shape[-1] / x.shape[-2])
+                    found, covered = warp_back(found, matrix, size=self.map_size)
+                    found = torch.lerp(outputs[0] if outputs else found, found, covered)
+                outputs.append(found)
         return torch.stack(outputs, dim=1).cpu(), None if features is None else features.cpu()
 
     @property
@@ -140,7 +148,7 @@ class FrozenViews:
         hash_state(digest, self.model)
         digest.update(self.rows.contiguous().numpy().tobytes())
         config = {**self.transform.to_config(), "padding_mode": self.padding_mode}
-        digest.update(json.dumps([config, repr(self.features)]).encode())
+        digest.update(json.dumps([config, repr(self.features), self.map_size]).encode())
         return digest.hexdigest()
 
 
