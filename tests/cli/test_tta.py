@@ -85,6 +85,7 @@ def test_a_fit_leaves_everything_behind_and_says_what_it_gained(place: Path) -> 
     assert image["accuracy"] < 0.8 < two["accuracy"]  # the right quarter is found
     assert all(row["low"] <= row["accuracy"] <= row["high"] for row in results["rows"])
     assert {"nll", "ece", "nll_after", "ece_after", "temperature"} <= four.keys()
+    assert image["cost"] + 3 == pytest.approx(four["cost"])  # φ is counted in both
     settings = yaml.safe_load((place / "fit" / "config.yaml").read_text())
     assert settings["kind"] == "tta"
     assert settings["model"]["name"] == SPOTTER
@@ -101,7 +102,9 @@ def test_the_table_is_printed_with_the_classes_and_what_to_do_next(place: Path) 
     assert f"The model's outputs are {', '.join(COLORS)}, in this order." in words
     assert "On 36 held-out images" in words
     accuracy = content(fit / "results.json")["rows"][1]["accuracy"]
-    assert f"│ 2 views         │ {accuracy:>8.1%} │" in words
+    cost = content(fit / "results.json")["rows"][1]["cost"]
+    assert f"│ 2 views         │ {cost:>4.3g} │ {accuracy:>8.1%} │" in words
+    assert "Cost is in multiply-adds; 1 is a pass of the whole image." in words
     assert f"Look at {fit / 'crops.png'}; all numbers are in {fit / 'results.json'}." in words
     assert f"`instaaug evaluate {fit}`" in words
     assert f"`instaaug predict {fit} IMAGES`" in words
@@ -206,6 +209,21 @@ def test_a_model_that_returns_more_than_logits_is_told_which(
     done = instaaug("tta", "fit", model, spots, "--out", "fit", *QUICK_FIT, *more)
     assert done.code == 0, done.err
     assert instaaug("predict", "fit", spots / "red" / "0.png").code == 0
+
+
+def test_the_objective_of_the_paper_can_be_asked_for(
+    instaaug: CommandLine, spots: Path, tmp_path: Path
+) -> None:
+    paper = ("--phi.objective", "single", "--entropy", "[1, 1.2]", "--phi.network", "glance")
+    few = ("--data.limit", 12, *QUICK_FIT, *FEW_STEPS)
+    done = instaaug("tta", "fit", SPOTTER, spots, "--out", "fit", *paper, *few)
+    assert done.code == 0, done.err
+    fitted = load_fitted(Run(tmp_path / "fit"))
+    assert fitted.aug.settings.network == "glance"
+    assert fitted.aug.limits == {"crop": (1.0, 1.2)}
+    unknown = ("--phi.network", "glans", "--out", "other")
+    sentence = instaaug.error("tta", "fit", SPOTTER, spots, *unknown, *few)
+    assert "called 'glans'. Did you mean 'glance'?" in sentence
 
 
 def test_ranges_are_learned_too(instaaug: CommandLine, spots: Path, tmp_path: Path) -> None:

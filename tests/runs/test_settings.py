@@ -402,6 +402,7 @@ FIT_EFFECTS: Mapping[str, FitEffect] = {
     "seed": (7, of_fit("seed")),
     "threads": (3, lambda seen: seen.n_threads),
     "transforms": (["rotation"], lambda seen: [t.name for t in seen.fit["transforms"]]),
+    "entropy": ([1.0, 1.5], of_fit("entropy")),
     "model": ("timm:tiny", lambda seen: seen.asked),
     "model.output": ("logits", lambda seen: seen.model.output is None),
     "model.mean": ("imagenet", of_frozen_model("mean")),
@@ -424,7 +425,8 @@ FIT_EFFECTS: Mapping[str, FitEffect] = {
     "views.merge": ("confidence", of_fit("merge")),
     "views.sharpness": (2.0, of_fit("sharpness")),
     "phi.objective": ("single", of_fit("objective")),
-    "phi.features": ("pyramid", of_fit("features")),
+    "phi.features": ("none", of_fit("features")),
+    "phi.network": ("glance", of_fit("features")),
     "phi.steps": (9, of_fit("steps")),
     "phi.passes": (0.5, of_fit("passes")),
 }
@@ -445,6 +447,12 @@ def test_every_setting_of_a_fit_does_something(name: str, tmp_path: Path) -> Non
     after = before.override({name: value})
     assert after != before
     assert effect(capture_fit(after)) != effect(capture_fit(before))
+
+
+def test_a_band_of_entropy_asks_for_single_views() -> None:
+    assert FROZEN.objective is None
+    assert FROZEN.override({"entropy": [1, 2]}).objective == "single"
+    assert FROZEN.override({"phi.objective": "ensemble"}).objective == "ensemble"
 
 
 # One meaning
@@ -556,6 +564,14 @@ def test_training_that_cannot_work_is_refused(values: dict[str, Any], words: str
         ({"views": []}, r"`views` must be whole numbers from 2 on, .*: got \[\]"),
         ({"data.test_fraction": 1}, r"`data.test_fraction` must lie in \[0, 1\): got 1\.0"),
         ({"data.limit": 1}, "`data.limit` must be at least 2: got 1"),
+        (
+            {"entropy": [1, 2], "phi.objective": "views"},
+            "`entropy` belongs to `phi.objective` single: got views, which has no band",
+        ),
+        (
+            {"phi.network": "glance", "phi.features": "none"},
+            "`phi.network` reads pixels: got 'glance' along with `phi.features` none",
+        ),
     ],
 )
 def test_a_fit_that_cannot_work_is_refused(values: dict[str, Any], words: str) -> None:

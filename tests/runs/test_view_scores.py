@@ -56,9 +56,13 @@ def test_ranges_are_spread_anew_for_every_number_of_views(
     assert torch.allclose(merged[2], wanted, atol=1e-4)
 
 
-@pytest.mark.parametrize("features", ["model", "pyramid", "none"])
-def test_the_table_gives_what_the_model_would_say(spots: LabeledImages, features: str) -> None:
-    fitted = fit_spots(spots, **{"phi.features": features})
+@pytest.mark.parametrize(
+    "phi", [{}, {"phi.network": "pyramid"}, {"phi.network": "glance"}, {"phi.features": "none"}]
+)
+def test_the_table_gives_what_the_model_would_say(
+    spots: LabeledImages, phi: dict[str, str]
+) -> None:
+    fitted = fit_spots(spots, **phi)
     aug, model, inputs = fitted.aug, fitted.model, fitted.model.normalize(spots)
     network = aug.phi.network
     reader = network if isinstance(network, FrozenFeatures) else None

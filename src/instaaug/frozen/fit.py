@@ -40,7 +40,7 @@ from instaaug.frozen.table import (
     tabulate,
 )
 from instaaug.functional.warp import PaddingMode
-from instaaug.networks import FeatureNetwork, FrozenFeatures
+from instaaug.networks import NETWORKS, FeatureNetwork, FrozenFeatures
 from instaaug.networks.model_interface import Output, device_of, evaluation_mode
 from instaaug.objectives import Band, Loss, ViewObjective
 from instaaug.parameterizations import CropGrid
@@ -52,7 +52,8 @@ __all__ = ["DEFAULT_CROPS", "Features", "fit_tta", "make_loss"]
 DEFAULT_CROPS = Crop(levels=((1.0, 1), (0.8, 2), (0.6, 3), (0.4, 4)), max_outside=0.0)
 """The whole image, 4 boxes of 0.8 of its side, 9 of 0.6, 16 of 0.4, none beyond the border."""
 
-Features = Literal["model", "pyramid", "none"]
+Features = str | FeatureNetwork
+"""``"model"``, ``"none"``, the name of a network that reads pixels, or a network."""
 
 
 def fit_tta(
@@ -62,7 +63,7 @@ def fit_tta(
     *,
     n_samples: int | Sequence[int] = (2, 4, 10),
     objective: ViewObjective | None = None,
-    features: Features | FeatureNetwork = "model",
+    features: Features = "model",
     size: int | tuple[int, int] | None = None,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
@@ -103,8 +104,8 @@ def fit_tta(
             that of the mean under p(θ|x), for very many; ``"single"`` the mean loss of a single
             view, within an entropy band, as in the paper. Ranges know only ``"single"``.
         features: What φ reads: ``"model"``, the frozen model's own features of the whole image,
-            which need few images and no extra pass; ``"pyramid"`` or another network, pixels;
-            ``"none"``, one distribution for all.
+            which need few images and no extra pass; ``"glance"``, ``"pyramid"``,
+            ``"preact_resnet18"`` or another network, pixels; ``"none"``, one distribution for all.
         size: Side, or height and width, that the model takes. Larger images keep their detail in
             crops, up to twice the side.
         mean: Per-channel mean that images in [0, 1] are to be normalized with.
@@ -250,7 +251,7 @@ def freeze(model: nn.Module) -> Iterator[None]:
 
 
 def _make_network(
-    features: Features | FeatureNetwork,
+    features: Features,
     model: nn.Module,
     image_shape: tuple[int, int, int],
     output: Output | None,
@@ -258,10 +259,11 @@ def _make_network(
     if isinstance(features, nn.Module):
         _check_no_sharing(features, model)
         return features
-    if features not in get_args(Features):
-        raise UnknownNameError("kind of features", str(features), get_args(Features))
+    known = ("model", "none", *NETWORKS)
+    if features not in known:
+        raise UnknownNameError("kind of features", str(features), known)
     if features != "model":
-        return "pyramid"
+        return "pyramid" if features == "none" else features
     channels, *size = image_shape
     return FrozenFeatures(model, size=(size[0], size[1]), in_channels=channels, output=output).to(
         device_of(model)

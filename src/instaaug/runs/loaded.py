@@ -208,7 +208,7 @@ def _load_fitted(run: Run) -> LoadedRun:
         select=aug.select,
         n_views=len(all_views(aug)) if can_list else None,
         test_views=max(fitted.config.views.counts),
-        ranks_views=can_list and fitted.config.phi.objective != "single",
+        ranks_views=can_list and fitted.config.objective != "single",
         seed=fitted.config.seed,
         load_test_images=load_test_images,
         make_predictor=make_calibrated,

@@ -551,17 +551,30 @@ class TtaPhiSettings(Settings):
     objective: Literal["auto", "views", "ensemble", "single"] = setting(
         "auto",
         "Loss of the mean over so many views, of the mean over all by their probability, or of "
-        "single views; auto is views where these can be listed, else single.",
+        "single views, as in the paper; auto is views where these can be listed and no entropy is "
+        "given, else single.",
     )
-    features: Literal["model", "pyramid", "none"] = setting(
-        "model",
-        "What φ reads: the model's own features, pixels, or nothing: the same views for all.",
+    features: Literal["model", "none"] = setting(
+        "model", "What φ reads: the model's own features, or nothing: the same views for all."
+    )
+    network: str | None = setting(
+        None,
+        "A network of φ's own that reads pixels in place of these features: glance, pyramid or "
+        "preact_resnet18.",
     )
     steps: int = setting(400, "Steps of the optimizer.", at_least=1)
     passes: float = setting(
         1.0, "Times that each image is streamed where a table is too large; 0.1 for a tenth.",
         at_least=0.001,
     )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.network is not None and self.features == "none":
+            raise ArgumentError(
+                f"`phi.network` reads pixels: got {self.network!r} along with `phi.features` "
+                "none, which reads nothing. Leave one of them out."
+            )
 
 
 @dataclass(frozen=True)
@@ -574,6 +587,11 @@ class TtaSettings(RunSettings):
     seed: int = setting(0, "Decides the split, the start and the order of images.", at_least=0)
     threads: int = setting(0, "Processor threads; 0 leaves it to torch.", at_least=0)
     transforms: tuple[str, ...] = setting(("crop",), "Names from `instaaug list transforms`.")
+    entropy: Bands | None = setting(
+        None,
+        "Entropy band in nats, for the objective of single views: [least, most], or one per "
+        "factor.",
+    )
     model: TtaModelSettings = section(TtaModelSettings)
     data: TtaDataSettings = section(TtaDataSettings)
     crop: TtaCropSettings = section(TtaCropSettings)
@@ -584,6 +602,18 @@ class TtaSettings(RunSettings):
         super().__post_init__()
         if not self.model.name or not self.data.source:
             raise ArgumentError("`model` and `data` must be given: got nothing for one of them.")
+        if self.entropy is not None and self.phi.objective in ("views", "ensemble"):
+            raise ArgumentError(
+                f"`entropy` belongs to `phi.objective` single: got {self.phi.objective}, which "
+                "has no band. Leave one of them out."
+            )
+
+    @property
+    def objective(self) -> Literal["views", "ensemble", "single"] | None:
+        """What φ minimizes; None leaves it to what the views are."""
+        if self.phi.objective == "auto":
+            return None if self.entropy is None else "single"
+        return self.phi.objective
 
 
 def read_run_settings(values: Mapping[Any, Any], *, source: str) -> RunSettings:

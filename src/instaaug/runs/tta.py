@@ -30,6 +30,7 @@ from instaaug.frozen import (
 from instaaug.frozen.streaming import OnPlan, plan_table
 from instaaug.frozen.table import all_views, can_tabulate
 from instaaug.networks import FrozenFeatures
+from instaaug.networks.model_interface import device_of
 from instaaug.report.pictures.crops import draw_crops
 from instaaug.report.theme import MissingPlottingError, save_figure
 from instaaug.runs.folder import DataFacts, Run, check_outside
@@ -48,6 +49,8 @@ from instaaug.runs.frozen_model import (
 )
 from instaaug.runs.settings import TtaSettings
 from instaaug.runs.view_scores import (
+    MEAN,
+    CostCounter,
     Logits,
     batch_counter,
     merge_outputs,
@@ -166,7 +169,7 @@ def load_fitted(run: Run) -> FittedViews:
     source = find_model(config.model.name)
     model = build_model(source, config, len(facts.classes))
     network = None
-    if config.phi.features == "model":
+    if config.phi.features == "model" and config.phi.network is None:
         network = FrozenFeatures(
             model.module, size=facts.image_size, in_channels=facts.channels, output=model.output
         )
@@ -220,10 +223,11 @@ def fit_views(
         images,
         make_transforms(config.transforms, levels=config.crop.grid, max_outside=0.0),
         n_samples=config.views.counts,
-        objective=None if config.phi.objective == "auto" else config.phi.objective,
+        objective=config.objective,
+        entropy=config.entropy,
         merge=config.views.merge if rule is None else rule.merge,  # type: ignore[arg-type]
         sharpness=config.views.sharpness if rule is None else rule.sharpness,
-        features=config.phi.features,
+        features=config.phi.network or config.phi.features,
         size=size,
         mean=model.mean,
         std=model.std,
@@ -414,8 +418,13 @@ def _finish(
     )
     _write_policy(run, fitted, fit)
     _write_crops(run, fitted, held_out if len(held_out) else fit)
+    counter = CostCounter(
+        found.model, found.model.normalize(fit).first(1).to(device_of(aug)), found.size
+    )
+    costs = {n: counter.cost(aug, float(n), select=aug.select) for n in counts}
     rows: list[dict[str, Any]] = [
-        {"views": count, "temperature": temperatures[count]} for count in counts
+        {"views": count, "cost": costs[count], "temperature": temperatures[count]}
+        for count in counts
     ]
     if len(held_out):
         inputs = found.model.normalize(held_out)
@@ -432,7 +441,8 @@ def _finish(
         rows = [
             score(
                 "the image" if count == 1 else f"{count} views", float(count), merged[count],
-                held_out.targets, temperature=temperatures[count],
+                held_out.targets, temperature=temperatures[count], cost=costs[count],
+                rule=fitted.rule if count > 1 else MEAN,
             ).to_dict() for count in counts
         ]  # fmt: skip
     return {
