@@ -12,7 +12,7 @@ from rich.table import Table
 
 from instaaug.cli.settings import choose_settings
 from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar, quote_path
-from instaaug.cli.use import print_scores
+from instaaug.cli.use import COST, print_scores
 from instaaug.runs.folder import Run
 from instaaug.runs.settings import TtaSettings
 from instaaug.runs.training import is_later_process, resume, train
@@ -191,14 +191,16 @@ def _describe_outputs(classes: Sequence[str]) -> str:
 def _print_gain(console: Console, results: dict[str, Any]) -> None:
     table = Table(title=f"On {results['n_test']:,} held-out images")
     table.add_column("prediction from")
-    for heading in ("accuracy", "NLL", "calibration error", "temperature"):
+    for heading in ("cost", "accuracy", "NLL", "calibration error", "temperature"):
         table.add_column(heading, justify="right")
     for row in results["rows"]:
         table.add_row(
             row["name"],
+            f"{row['cost']:.3g}",
             f"{row['accuracy']:.1%}",
             f"{row['nll_after']:.3f}",
             f"{row['ece_after']:.1%}",
             f"{row['temperature']:.2f}",
         )
     console.print(table)
+    print_words(console, COST)

@@ -23,6 +23,7 @@ from instaaug.runs.settings import EvaluateSettings, OtherModelSettings
 from instaaug.runs.tta_evaluation import EarlyStop
 
 __all__ = [
+    "COST",
     "print_scores",
     "run_evaluate",
     "run_export",
@@ -41,12 +42,7 @@ HEADINGS = {
     "mae": "MAE",
     "r2": "R²",
 }
-MERGED_BY = {
-    "logit": "mean",
-    "confidence": "confidence",
-    "weighted": "weights",
-    "probability": "probability",
-}
+COST = "Cost is in multiply-adds; 1 is a pass of the whole image."
 SHARES = ("top1", "top5", "knn", "ece")
 
 
@@ -203,16 +199,15 @@ def _print_views(
             words += " Nothing is calibrated for it; --calibrate does that."
         print_words(console, words)
     table = Table(title=f"On {results['n']:,} images")
-    table.add_column("prediction from")
-    table.add_column("merged by")
+    table.add_column("prediction from", no_wrap=True)
     headings = ["views", "cost", "accuracy", "95 % interval", "NLL", "calibration error"]
     after = ["T", "NLL after T", "error after T"] if calibrated else []
     for heading in headings + after:
         table.add_column(heading, justify="right")
     for row in results["rows"]:
-        table.add_row(row["name"], MERGED_BY[row["merge"]], *_cells(row))
+        table.add_row(_describe_method(row["name"], row["merge"]), *_cells(row))
     console.print(table)
-    print_words(console, "Cost is in multiply-adds; 1 is a pass of the whole image.")
+    print_words(console, COST)
     if not calibrated:
         print_words(console, "--calibrate adds NLL and calibration error after a temperature.")
     if results["comparisons"]:
@@ -221,6 +216,11 @@ def _print_views(
     curve = run.curve_file_of(name)
     picture = f"Look at {curve}; all" if curve.is_file() else "All"
     print_words(console, f"{picture} numbers are in {run.scores_file_of(name)}.")
+
+
+def _describe_method(name: str, merge: str) -> str:
+    """A method, and how its views are merged unless that is the plain mean."""
+    return name if merge == "logit" else f"{name}, by {merge}"
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
@@ -243,7 +243,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 def _print_comparisons(console: Console, comparisons: Sequence[dict[str, Any]]) -> None:
     table = Table(title="Against the best of the others at the same cost or less")
-    for heading in ("prediction from", "views", "best of the others", "merged by", "views"):
+    for heading in ("prediction from", "views", "best of the others", "views"):
         table.add_column(heading, justify="right" if heading == "views" else "left")
     for heading in ("difference", "only here right", "only there", "p (McNemar, exact)"):
         table.add_column(heading, justify="right")
@@ -251,8 +251,7 @@ def _print_comparisons(console: Console, comparisons: Sequence[dict[str, Any]]) 
         table.add_row(
             found["name"],
             f"{found['views']:.3g}",
-            found["best"],
-            MERGED_BY[found["best_merge"]],
+            _describe_method(found["best"], found["best_merge"]),
             f"{found['best_views']:.3g}",
             f"{100 * found['difference']:+.1f} points",
             f"{found['only_learned']:,}",
