@@ -12,7 +12,7 @@ LIST = Path(__file__).with_name("api.txt").read_text().split()
 NAMES = [name for name in LIST if "." not in name]
 SUBMODULES = (
     "data", "distributions", "frozen", "methods", "networks", "objectives", "parameterizations",
-    "spaces", "transforms",
+    "spaces", "transfer", "transforms",
 )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("augmentation",),
     ("methods",),
     ("frozen",),
+    ("transfer",),
     ("tasks", "report", "speed"),
     ("runs",),
     ("compare",),

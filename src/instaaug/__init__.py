@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         objectives,
         parameterizations,
         spaces,
+        transfer,
         transforms,
     )
     from instaaug.augmentation import AugmentedBatch, Augmenter, InstaAug, TestTimeAugmentation
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from instaaug.objectives import EntropyBand
     from instaaug.parameterizations import CropGrid, InvarianceModule
     from instaaug.report.pictures.inputs import plot
+    from instaaug.transfer import fit_transfer
 
 __all__ = [
     "AugmentedBatch",
@@ -35,6 +37,7 @@ __all__ = [
     "__version__",
     "data",
     "distributions",
+    "fit_transfer",
     "fit_tta",
     "frozen",
     "methods",
@@ -43,6 +46,7 @@ __all__ = [
     "parameterizations",
     "plot",
     "spaces",
+    "transfer",
     "transforms",
 ]
 
@@ -58,6 +62,7 @@ _HOMES = {
     "InstaAugWarning": "instaaug.errors",
     "InvarianceModule": "instaaug.parameterizations",
     "TestTimeAugmentation": "instaaug.augmentation",
+    "fit_transfer": "instaaug.transfer",
     "fit_tta": "instaaug.frozen",
     "plot": "instaaug.report.pictures.inputs",
 }
@@ -70,6 +75,7 @@ _MODULES = (
     "objectives",
     "parameterizations",
     "spaces",
+    "transfer",
     "transforms",
 )
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from instaaug.cli.settings import SettingsCommand, with_settings
 from instaaug.errors import InstaAugError, InstaAugWarning
-from instaaug.runs.settings import EvaluateSettings, TrainSettings, TtaSettings
+from instaaug.runs.settings import EvaluateSettings, TrainSettings, TransferSettings, TtaSettings
 
 __all__ = ["app", "main"]
 
@@ -101,6 +101,25 @@ def tta_fit(
     from instaaug.cli.train import run_fit
 
     run_fit(given, out=out)
+
+
+@app.command(cls=SettingsCommand)
+@with_settings(TransferSettings)
+def transfer(
+    *,
+    given: dict[str, Any],
+    out: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            help="The run's folder; an interrupted run goes on there.",
+            show_default="runs/DATA-transfer",
+        ),
+    ] = None,
+) -> None:
+    """Learn to tell the classes of DATA apart on a frozen backbone, in minutes on a CPU."""
+    from instaaug.cli.transfer import run_transfer
+
+    run_transfer(given, out=out)
 
 
 @app.command()

@@ -12,9 +12,10 @@ from rich.table import Table
 
 from instaaug.cli.settings import choose_settings
 from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar, quote_path
+from instaaug.cli.transfer import learn_transfer
 from instaaug.cli.use import COST, print_scores
 from instaaug.runs.folder import Run
-from instaaug.runs.settings import TtaSettings
+from instaaug.runs.settings import TransferSettings, TtaSettings
 from instaaug.runs.training import is_later_process, resume, train
 from instaaug.runs.tta import fit_frozen
 from instaaug.tasks import Interrupted, RichProgress
@@ -49,6 +50,9 @@ def run_resume(folder: Path) -> None:
     settings = run.read_settings()
     if isinstance(settings, TtaSettings):
         _fit(settings, folder)
+        return
+    if isinstance(settings, TransferSettings):
+        learn_transfer(settings, folder)
         return
     with _explain_resuming(folder), _progress_bars(console) as bars:
         results = resume(folder, callbacks=[RichProgress(console)], **bars)

@@ -55,6 +55,7 @@ __all__ = [
 AT_ONCE = 32
 LARGEST_IN_HALF = 256.0  # half precision is off by 1/16 there, by more beyond
 FEWEST_IN_HALF = 16  # numbers per view; fewer take no room in any precision
+WIDE = 4096  # numbers of features per image; fewer take little room in any precision
 CLOSE = 0.02  # of the largest number; half precision is not more exact
 
 PROGRESS = "table.json"
@@ -372,7 +373,10 @@ def _as_arrays(x: Images, outputs: Tensor, features: Maps | None) -> dict[str, n
     few_or_large = outputs[0, 0].numel() < FEWEST_IN_HALF or outputs.abs().max() > LARGEST_IN_HALF
     narrow = outputs if few_or_large else outputs.half()
     rows = {"outputs": narrow.numpy(), "checksums": _checksums(x)}
-    return rows if features is None else {**rows, "features": features.numpy()}
+    if features is None:
+        return rows
+    is_wide = features[0].numel() > WIDE and features.abs().max() <= LARGEST_IN_HALF
+    return {**rows, "features": (features.half() if is_wide else features).numpy()}
 
 
 def _checksums(x: Images) -> np.ndarray:

@@ -53,6 +53,7 @@ class FrozenFeatures(nn.Module):
         in_channels: Channels of the images.
         width: Channels of the map that φ's heads read.
         output: Picks the tensor out of what the model returns.
+        evidence: Whether to ask the linear layer; otherwise the last map itself is read.
 
     Example:
         >>> from instaaug.networks import PreActResNet18
@@ -74,6 +75,7 @@ class FrozenFeatures(nn.Module):
         in_channels: int = 3,
         width: int = 16,
         output: Output | None = None,
+        evidence: bool = True,
     ) -> None:
         super().__init__()
         height, side = (size, size) if isinstance(size, int) else size
@@ -82,6 +84,8 @@ class FrozenFeatures(nn.Module):
         with run_eagerly(model):
             image_shape = (in_channels, height, side)
             self.place: LastMap = find_last_map(unwrap_compiled(model), image_shape, output=output)
+        if not evidence:
+            self.place = replace(self.place, head=None, is_class_map=False)
         channels = N_EVIDENCE if self.place.has_classes else self.place.channels
         self.register_buffer("mean", torch.zeros(channels, 1, 1))
         self.register_buffer("std", torch.ones(channels, 1, 1))

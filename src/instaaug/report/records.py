@@ -12,7 +12,7 @@ from instaaug.stats import wilson_interval
 
 __all__ = ["Kind", "Part", "RunRecord", "Score", "accuracy_of", "read_record"]
 
-Kind = Literal["train", "tta"]
+Kind = Literal["train", "tta", "transfer"]
 Part = Literal["plain", "augmented"]
 MOST_IMAGES = 2**53  # of which a float can hold every number
 
@@ -23,7 +23,8 @@ class RunRecord:
 
     Arguments:
         path: The folder.
-        kind: ``"train"`` of ``instaaug train``, ``"tta"`` of ``instaaug tta fit``.
+        kind: ``"train"`` of ``instaaug train``, ``"tta"`` of ``instaaug tta fit``,
+            ``"transfer"`` of ``instaaug transfer``.
         config: Every setting by its full name, such as ``crop.grid``.
         results: What came out; empty if the run has not finished.
         history: A row per epoch: by column, what is known.
@@ -96,8 +97,8 @@ def read_record(path: str | Path) -> RunRecord:
 def _read_config(folder: Path) -> dict[str, Any]:
     if not (folder / "config.yaml").exists():
         raise FileNotFoundError(
-            f"There is no run in {str(folder)!r}: it has no config.yaml. `instaaug train` and "
-            "`instaaug tta fit` make one."
+            f"There is no run in {str(folder)!r}: it has no config.yaml. `instaaug train`, "
+            "`instaaug tta fit` and `instaaug transfer` make one."
         )
     config: dict[str, Any] = {}
     for name, value in read_config(folder / "config.yaml").items():
@@ -152,10 +153,10 @@ def accuracy_of(record: RunRecord, part: Part | None = None) -> Score | None:
 
 def _kind(folder: Path, config: dict[str, Any]) -> Kind:
     kind = config.get("kind")
-    if kind not in ("train", "tta"):
+    if kind not in ("train", "tta", "transfer"):
         raise DataError(
-            f"{str(folder / 'config.yaml')!r} must have the kind train or tta: got {repr(kind)}. "
-            "Name the folder of a run."
+            f"{str(folder / 'config.yaml')!r} must have the kind train, tta or transfer: got "
+            f"{repr(kind)}. Name the folder of a run."
         )
     return kind
 

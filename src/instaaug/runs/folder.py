@@ -22,14 +22,20 @@ from instaaug import __version__
 from instaaug.data import DataSplits, channel_statistics
 from instaaug.errors import ArgumentError, DataError, WeightsFileError
 from instaaug.files import write_atomically, write_text
-from instaaug.runs.settings import RunSettings, TrainSettings, TtaSettings, read_run_settings
+from instaaug.runs.settings import (
+    RunSettings,
+    TrainSettings,
+    TransferSettings,
+    TtaSettings,
+    read_run_settings,
+)
 from instaaug.yaml_files import read_yaml
 
 __all__ = ["DataFacts", "Run", "check_outside", "remove_files"]
 
 PACKAGES = ("torch", "lightning", "numpy", "pillow", "safetensors")
 PICTURE_HEIGHT = 768
-MADE_BY = {"train": "instaaug train", "tta": "instaaug tta fit"}
+MADE_BY = {"train": "instaaug train", "tta": "instaaug tta fit", "transfer": "instaaug transfer"}
 
 
 @dataclass(frozen=True)
@@ -161,7 +167,7 @@ class Run:
             write_text(self.config_file, text)
             self.write_json(self.environment_file, environment())
             return
-        if isinstance(config, TtaSettings):
+        if isinstance(config, TtaSettings | TransferSettings):
             other = _differences(self.read_settings(), config)
             if not other:
                 return
@@ -189,8 +195,8 @@ class Run:
         """The settings of the run, whatever its kind."""
         if not self.config_file.is_file():
             raise FileNotFoundError(
-                f"There is no run in {str(self.path)!r}: it has no config.yaml. `instaaug train` "
-                "and `instaaug tta fit` make one."
+                f"There is no run in {str(self.path)!r}: it has no config.yaml. `instaaug train`, "
+                "`instaaug tta fit` and `instaaug transfer` make one."
             )
         return read_run_settings(read_yaml(self.config_file), source=str(self.config_file))
 
@@ -200,7 +206,7 @@ class Run:
         if not isinstance(settings, TrainSettings):
             raise ArgumentError(
                 f"`run` must be a folder of `instaaug train`: {str(self.path)!r} is one of "
-                f"`{MADE_BY['tta']}`."
+                f"`{MADE_BY[settings.flatten()['kind']]}`."
             )
         return settings
 
@@ -210,8 +216,8 @@ class Run:
         if not isinstance(settings, TtaSettings):
             raise ArgumentError(
                 f"`run` must be the folder of `instaaug tta fit`: {str(self.path)!r} is one of "
-                f"`instaaug train`. Fit views for its model by `instaaug tta fit {self.path} "
-                "DATA`."
+                f"`{MADE_BY[settings.flatten()['kind']]}`. Fit views for a model by `instaaug tta "
+                "fit MODEL DATA`."
             )
         return settings
 

@@ -21,7 +21,7 @@ from instaaug.frozen import NormalizedImages
 from instaaug.networks import pretrained_maker
 from instaaug.networks.model_interface import Output, pick_output
 from instaaug.runs.folder import Run
-from instaaug.runs.settings import TrainSettings, TtaSettings
+from instaaug.runs.settings import FrozenSettings, TrainSettings, TtaSettings
 
 __all__ = [
     "FrozenModel",
@@ -172,12 +172,12 @@ class FrozenModel:
             )
 
 
-def find_channels(source: ModelSource, config: TtaSettings) -> int:
+def find_channels(source: ModelSource, config: FrozenSettings) -> int:
     """Color channels of the images: typed, the model's own, or three."""
     return config.model.channels or source.channels or CHANNELS
 
 
-def build_model(source: ModelSource, config: TtaSettings, num_classes: int) -> FrozenModel:
+def build_model(source: ModelSource, config: FrozenSettings, num_classes: int) -> FrozenModel:
     """The model in evaluation mode, on the accelerator if there is one; what is typed wins."""
     channels = find_channels(source, config)
     mean = _channel_values(config.model.mean, "mean", channels)
@@ -257,7 +257,7 @@ FEWEST = 2  # images to learn from: one half judges what the other has taught
 TABLES = (".csv", ".tsv")
 
 
-def choose_sizes(config: TtaSettings, source: ModelSource) -> tuple[int | None, int | None]:
+def choose_sizes(config: FrozenSettings, source: ModelSource) -> tuple[int | None, int | None]:
     """Side of what the model sees, and of the images; None where these decide.
 
     Files are decoded to twice the model's side, for crops to keep their detail, but not enlarged.
@@ -287,7 +287,7 @@ def _short_side(folder: Path) -> int | None:
 
 
 def load_images(
-    config: TtaSettings,
+    config: FrozenSettings,
     source: ModelSource,
     *,
     side: int | None,
@@ -361,7 +361,7 @@ def find_class_names(
     return names
 
 
-def split_by_hash(images: LabeledImages, config: TtaSettings) -> DataSplits:
+def split_by_hash(images: LabeledImages, config: FrozenSettings) -> DataSplits:
     """Images to learn from and, as the test set, those held out.
 
     An image's own pixels decide on which side it falls, so that a photo that is there twice is

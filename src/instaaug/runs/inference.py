@@ -26,7 +26,7 @@ from instaaug.runs.loaded import LoadedRun, load_run
 from instaaug.runs.observing import observe_images
 from instaaug.runs.settings import OtherModelSettings, TrainSettings
 from instaaug.runs.training import evaluate_task, load_splits, run_device
-from instaaug.runs.tta import load_fitted
+from instaaug.runs.transfer import load_frozen
 from instaaug.runs.tta_evaluation import EarlyStop, evaluate_fit
 
 __all__ = ["evaluate_run", "export_run", "inspect_files", "predict_files"]
@@ -282,7 +282,7 @@ def export_run(path: str | Path, file: str | Path) -> float | None:
 
 
 def _export_policy(run: Run, file: Path) -> None:
-    load_fitted(run)  # raises unless the run is a finished fit
+    load_frozen(run)  # raises unless the run is a finished fit
     if not run.policy_file.is_file():
         raise ArgumentError(
             f"`file` cannot be a policy: φ of {str(run.path)!r} gives ranges, of which none "

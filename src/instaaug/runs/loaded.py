@@ -17,9 +17,10 @@ from instaaug.frozen.table import all_views, can_tabulate
 from instaaug.runs.build import load_task
 from instaaug.runs.folder import Run
 from instaaug.runs.frozen_model import drop_hashes, image_hashes
-from instaaug.runs.settings import TrainSettings, TtaSettings
+from instaaug.runs.settings import TrainSettings, TransferSettings
 from instaaug.runs.training import load_splits, run_device
-from instaaug.runs.tta import load_fitted
+from instaaug.runs.transfer import load_frozen
+from instaaug.runs.tta import FittedViews
 from instaaug.runs.tta_evaluation import load_own_splits
 from instaaug.tasks import AugmentedTask, make_predictor
 
@@ -87,7 +88,6 @@ def load_run(path: str | Path) -> LoadedRun:
     settings = run.read_settings()
     if isinstance(settings, TrainSettings):
         return _load_trained(run, settings)
-    assert isinstance(settings, TtaSettings)  # noqa: S101  # there are two kinds
     return _load_fitted(run)
 
 
@@ -169,7 +169,7 @@ def _without_copies(test: LabeledImages, train: LabeledImages, path: Path) -> La
 
 
 def _load_fitted(run: Run) -> LoadedRun:
-    fitted = load_fitted(run)
+    fitted = load_frozen(run)
     facts, aug = fitted.facts, fitted.aug
     can_list = can_tabulate(aug)
 
@@ -208,8 +208,13 @@ def _load_fitted(run: Run) -> LoadedRun:
         select=aug.select,
         n_views=len(all_views(aug)) if can_list else None,
         test_views=max(fitted.config.views.counts),
-        ranks_views=can_list and fitted.config.objective != "single",
+        ranks_views=can_list and _is_taught_an_order(fitted),
         seed=fitted.config.seed,
         load_test_images=load_test_images,
         make_predictor=make_calibrated,
     )
+
+
+def _is_taught_an_order(fitted: FittedViews) -> bool:
+    config = fitted.config
+    return isinstance(config, TransferSettings) or config.objective != "single"

@@ -180,7 +180,7 @@ def _run(column: ReportedRun, differing: Sequence[str]) -> PageRun:
             history=record.history,
             scores=_scores(record),
             reads_input=isinstance(aug, InstaAug) and aug.settings.conditioning == "input",
-            is_fit=record.kind == "tta",
+            is_fit=record.kind != "train",
         ),
         "curves": curves_of(record.history),
         "factors": factors_of(seen),

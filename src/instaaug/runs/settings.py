@@ -11,14 +11,17 @@ from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.settings import Settings, section, setting
 
 __all__ = [
+    "BackboneSettings",
     "ContrastiveSettings",
     "CropSettings",
     "DataSettings",
     "EntropySettings",
     "EvaluateSettings",
+    "FrozenSettings",
     "LossSettings",
     "MethodSettings",
     "ModelSettings",
+    "NetworkSettings",
     "OptimizerSettings",
     "OtherModelSettings",
     "PhiSettings",
@@ -26,6 +29,10 @@ __all__ = [
     "SourceSettings",
     "TrainSettings",
     "TrainerSettings",
+    "TransferCropSettings",
+    "TransferDataSettings",
+    "TransferSettings",
+    "TransferViewSettings",
     "TtaDataSettings",
     "TtaModelSettings",
     "TtaPhiSettings",
@@ -401,8 +408,8 @@ class TrainSettings(RunSettings):
 
 
 @dataclass(frozen=True)
-class TtaModelSettings(Settings):
-    """The frozen model, and what it expects."""
+class NetworkSettings(Settings):
+    """A frozen network, and what it expects."""
 
     title = "Model"
     main = "name"
@@ -433,11 +440,28 @@ class TtaModelSettings(Settings):
     channels: int | None = setting(
         None, "1 or 3 color channels; the model's own if they are known, else 3.", at_least=1
     )
+
+
+@dataclass(frozen=True)
+class TtaModelSettings(NetworkSettings):
+    """The frozen model, and what it expects."""
+
     classes: str | None = setting(
         None,
         "A file with the model's classes, one name per line, in the order of its outputs; the "
         "sorted class names of DATA if absent.",
         path=True,
+    )
+
+
+@dataclass(frozen=True)
+class BackboneSettings(NetworkSettings):
+    """The frozen network whose features a head learns from."""
+
+    title = "Backbone"
+
+    use_output: bool = setting(
+        False, "Take its output for features even where its last layer is linear."
     )
 
 
@@ -616,6 +640,82 @@ class TtaSettings(RunSettings):
         return self.phi.objective
 
 
+@dataclass(frozen=True)
+class TransferDataSettings(SourceSettings):
+    """Images of the classes that a head is to tell apart."""
+
+    source: str = setting(
+        "",
+        "Images to learn from: a folder with one folder per class, or with such folders in train "
+        "and test; a CSV, an .npz file, a named set or module:function.",
+        path=True,
+    )
+    decode_size: int | None = setting(
+        None,
+        "Side in pixels to decode images to, so that crops keep detail; twice the backbone's "
+        "size, or less where the files are smaller, if absent.",
+        at_least=8,
+    )
+    test_fraction: float = setting(
+        0.2, "Share held out for the result, if the data have no test set; 0 for none.",
+        at_least=0, at_most=0.9,
+    )  # fmt: skip
+    limit: int | None = setting(None, "Most images to use, from all over DATA.", at_least=2)
+
+
+@dataclass(frozen=True)
+class TransferCropSettings(TtaCropSettings):
+    """The boxes that the head learns from and that views are chosen from."""
+
+    mirror: bool = setting(False, "Add the mirror image of every box, at twice the cost.")
+
+
+@dataclass(frozen=True)
+class TransferViewSettings(TtaViewSettings):
+    """How many views are merged."""
+
+    counts: tuple[int, ...] = setting(
+        (4, 10), "How many views will be merged; the largest is what predictions take."
+    )
+    merge: Literal["logit", "confidence", "auto"] = setting(
+        "auto",
+        "Average outputs plainly, or weighted by how sure the head is of each; auto takes what "
+        "suits random views of the images.",
+    )
+
+
+@dataclass(frozen=True)
+class TransferSettings(RunSettings):
+    """What ``instaaug transfer`` does: learn a head and its views on a backbone that stays."""
+
+    title = "Run"
+
+    kind: Literal["transfer"] = setting("transfer", "The kind of run.")
+    seed: int = setting(0, "Decides the split, and where views start from.", at_least=0)
+    threads: int = setting(0, "Processor threads; 0 leaves it to torch.", at_least=0)
+    data: TransferDataSettings = section(TransferDataSettings)
+    backbone: BackboneSettings = section(BackboneSettings)
+    crop: TransferCropSettings = section(TransferCropSettings)
+    views: TransferViewSettings = section(TransferViewSettings)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.backbone.name or not self.data.source:
+            raise ArgumentError(
+                "`data` and `backbone` must be given: got nothing for one of them. Name a folder "
+                "of images, and a backbone by --backbone timm:NAME or --backbone module:function."
+            )
+
+    @property
+    def model(self) -> BackboneSettings:
+        """The network that is frozen, by the name that other kinds of runs have for it."""
+        return self.backbone
+
+
+FrozenSettings = TtaSettings | TransferSettings
+"""Runs on a network that stays as it is."""
+
+
 def read_run_settings(values: Mapping[Any, Any], *, source: str) -> RunSettings:
     """The settings of a run of any kind, as its ``config.yaml`` has them.
 
@@ -623,7 +723,11 @@ def read_run_settings(values: Mapping[Any, Any], *, source: str) -> RunSettings:
         values: With the kind of the run.
         source: The file, for the words of an error.
     """
-    kinds: dict[str, type[RunSettings]] = {"train": TrainSettings, "tta": TtaSettings}
+    kinds: dict[str, type[RunSettings]] = {
+        "train": TrainSettings,
+        "tta": TtaSettings,
+        "transfer": TransferSettings,
+    }
     kind = str(values.get("kind", "train"))
     if kind not in kinds:
         raise UnknownNameError(f"kind of run in {source}", kind, kinds)

@@ -47,7 +47,7 @@ from instaaug.runs.frozen_model import (
     renumber_classes,
     split_by_hash,
 )
-from instaaug.runs.settings import TtaSettings
+from instaaug.runs.settings import FrozenSettings, TtaSettings
 from instaaug.runs.view_scores import (
     MEAN,
     CostCounter,
@@ -69,6 +69,8 @@ __all__ = [
     "fit_temperatures",
     "fit_views",
     "load_fitted",
+    "model_hash",
+    "write_crops",
 ]
 
 BATCH_SIZE = 32
@@ -95,7 +97,7 @@ class FittedViews:
             fitted for.
     """
 
-    config: TtaSettings
+    config: FrozenSettings
     facts: DataFacts
     source: ModelSource
     model: FrozenModel
@@ -417,7 +419,7 @@ def _finish(
         config, found.model, fit, aug, size=found.size, counts=counts, folder=run.table
     )
     _write_policy(run, fitted, fit)
-    _write_crops(run, fitted, held_out if len(held_out) else fit)
+    write_crops(run, fitted, held_out if len(held_out) else fit)
     counter = CostCounter(
         found.model, found.model.normalize(fit).first(1).to(device_of(aug)), found.size
     )
@@ -473,7 +475,7 @@ def _write_policy(run: Run, fitted: FittedViews, images: LabeledImages) -> None:
         average_policy(fitted.aug, batches, n).save(run.policy_file)
 
 
-def _write_crops(run: Run, fitted: FittedViews, images: LabeledImages) -> None:
+def write_crops(run: Run, fitted: FittedViews, images: LabeledImages) -> None:
     """What φ chooses, where it chooses crops and figures can be drawn."""
     with suppress(MissingPlottingError):
         drawing = crops_figure(fitted, images)

@@ -22,8 +22,9 @@ from instaaug.runs.baselines import Baseline, find_baselines
 from instaaug.runs.folder import Run
 from instaaug.runs.frozen_model import drop_hashes, load_images, renumber_classes, split_by_hash
 from instaaug.runs.other_model import use_other_model
-from instaaug.runs.settings import OtherModelSettings, TtaSettings
-from instaaug.runs.tta import FittedViews, load_fitted
+from instaaug.runs.settings import FrozenSettings, OtherModelSettings, TransferSettings
+from instaaug.runs.transfer import load_frozen, own_splits
+from instaaug.runs.tta import FittedViews
 from instaaug.runs.view_scores import (
     MEAN,
     CostCounter,
@@ -128,7 +129,7 @@ def evaluate_fit(
         on_decode: Called with the number of files decoded and of all files.
         on_progress: Called with the number of images predicted, over all methods, and of all.
     """
-    fitted = load_fitted(run)
+    fitted = load_frozen(run)
     if fitted.config.threads:
         torch.set_num_threads(fitted.config.threads)
     if model is not None:
@@ -339,13 +340,16 @@ class _Images:
 
 def load_own_splits(run: Run, fitted: FittedViews, on_decode: OnProgress | None) -> DataSplits:
     """The images of the fit and those held out from it; raise if they are others now."""
-    splits = split_by_hash(_load_images(fitted.config, fitted, on_decode), fitted.config)
+    if isinstance(fitted.config, TransferSettings):
+        splits = own_splits(fitted, on_decode)
+    else:
+        splits = split_by_hash(_load_images(fitted.config, fitted, on_decode), fitted.config)
     run.check_split(splits.hash)
     return splits
 
 
 def _load_images(
-    config: TtaSettings, fitted: FittedViews, on_decode: OnProgress | None
+    config: FrozenSettings, fitted: FittedViews, on_decode: OnProgress | None
 ) -> LabeledImages:
     facts = fitted.facts
     images = load_images(

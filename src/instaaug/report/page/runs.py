@@ -57,10 +57,12 @@ TRAINED = {
     "trainer.max_epochs": "epochs", "data.batch_size": "batch size", "seed": "seed",
 }  # fmt: skip
 FITTED = {
-    "model.name": "model", "data.source": "data", "crop.grid": "crops", "transforms": "transforms",
+    "model.name": "model", "backbone.name": "backbone", "data.source": "data",
+    "crop.grid": "crops", "transforms": "transforms",
     "views.counts": "views", "phi.objective": "objective", "phi.features": "φ reads",
     "phi.steps": "steps", "seed": "seed",
 }  # fmt: skip
+KINDS = {"tta": "Learned views", "transfer": "Head and learned views"}
 IDLE = {"none": ("transforms", "phi.conditioning"), "random": ("phi.conditioning",)}
 OF_MACHINE = (
     "data.root", "data.cache_dir", "threads", "trainer.threads", "trainer.compile",
@@ -321,7 +323,7 @@ def facts_of(record: RunRecord, also: Sequence[str] = ()) -> list[list[str]]:
         record: The run.
         also: Further settings to tell.
     """
-    settings = FITTED if record.kind == "tta" else TRAINED
+    settings = FITTED if record.kind != "train" else TRAINED
     idle = IDLE.get(str(record.config.get("method.name")), ())
     named = [(title, record.config.get(n)) for n, title in settings.items() if n not in idle]
     named += [(n.replace("_", " "), record.config.get(n)) for n in also if n not in settings]
@@ -366,7 +368,7 @@ def headline_of(record: RunRecord, rows: Sequence[ResultRow]) -> str:
     """The result in a sentence."""
     data = Path(str(record.config.get("data.source", "its data"))).name
     method = str(record.config.get("method.name", "a run"))
-    what = "Learned views" if record.kind == "tta" else METHODS.get(method, method)
+    what = KINDS.get(record.kind) or METHODS.get(method, method)
     main = next((row for row in rows if row["is_main"]), None)
     if main is None:
         return f"{what} on {data}."
@@ -380,7 +382,7 @@ def result_rows(record: RunRecord) -> list[ResultRow]:
 
     Of a fit, these are the rows of ``instaaug tta eval`` if that was run.
     """
-    if record.kind == "tta":
+    if record.kind != "train":
         if rows := _scored_rows(record.scores):
             return list(_comparison_rows(rows, record.scores.get("comparisons", [])))
         rows = _scored_rows(record.results)
