@@ -12,14 +12,15 @@ from typing_extensions import override
 
 from instaaug.augmentation import checks, weights_file
 from instaaug.augmentation.augmenter import AugmentedBatch, Augmenter
+from instaaug.augmentation.plan import PlanShape, ViewPlan
 from instaaug.augmentation.settings import (
     Estimator,
     InstaAugSettings,
     as_composition,
     auto_baseline,
 )
-from instaaug.augmentation.views import Merge, Select, Views, choose_views
-from instaaug.distributions import Joint, Samples
+from instaaug.augmentation.views import Merge, Select, Views, choose_views, other_choices
+from instaaug.distributions import CategoricalTheta, Joint, Samples
 from instaaug.errors import ArgumentError
 from instaaug.functional.warp import PaddingMode
 from instaaug.networks import FeatureNetwork, FrozenFeatures, make_network
@@ -121,6 +122,9 @@ class InstaAug(Augmenter):
 
     learns_from_training_loss = True
 
+    validation: Any = None
+    """What the cross-validation of a fit for a frozen model found; it is not saved."""
+
     def __init__(
         self,
         transforms: Transform | str | Sequence[Transform | str],
@@ -190,6 +194,16 @@ class InstaAug(Augmenter):
         self.settings: InstaAugSettings = replace(self.settings, merge=merge, sharpness=sharpness)
         self.merge, self.sharpness = merge, sharpness
 
+    def set_plan(self, shape: PlanShape) -> ViewPlan:
+        """Give the augmenter an empty plan of views, for a fit to fill in."""
+        self.settings = replace(self.settings, plan=shape)
+        self.plan = ViewPlan(shape).to(next(self.parameters()).device)
+        return self.plan
+
+    def other_choices(self, joint: Joint) -> CategoricalTheta:
+        """The distribution over views other than the input as it is, ranked by the plan if any."""
+        return other_choices(joint, self.transform.identity(), self.plan)
+
     def _build(self, settings: InstaAugSettings, network: FeatureNetwork | None) -> None:
         self.settings = settings
         self.transform, self.select = settings.transform, settings.select
@@ -234,6 +248,7 @@ class InstaAug(Augmenter):
         checks.check_baseline(settings, any_finite=bool(self.finite))
         n_choices = {name: families[name].n_raw for name in self.finite}
         self.baseline_heads = _BaselineHeads(self.phi, settings.baseline, n_choices)
+        self.plan: ViewPlan | None = None if settings.plan is None else ViewPlan(settings.plan)
 
     def distribution(self, x: Images, targets: Tensor | None = None) -> Joint:
         """p(θ | x) for every input, for inspection: entropies, probabilities, samples."""
@@ -321,7 +336,7 @@ class InstaAug(Augmenter):
         kept = self.settings.keep_original
         views = choose_views(
             joint, n_samples, select=select, replace=replace, generator=generator,
-            original=self.transform.identity(like=x) if kept else None,
+            original=self.transform.identity(like=x) if kept else None, plan=self.plan,
         )  # fmt: skip
         return Views(views.theta, views.weight, first) if kept else views
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
+from instaaug.augmentation.plan import PlanShape
 from instaaug.augmentation.views import Merge, Select
 from instaaug.errors import ArgumentError, InstaAugWarning, UnknownNameError
 from instaaug.functional.warp import PaddingMode
@@ -56,6 +57,7 @@ class InstaAugSettings:
     select: Select = "sample"
     merge: Merge = "logit"
     sharpness: float = 1.0
+    plan: PlanShape | None = None
 
     def __post_init__(self) -> None:
         for name, literal in CHOICES.items():
@@ -111,6 +113,7 @@ class InstaAugSettings:
         config = {f.name: getattr(self, f.name) for f in fields(self)}
         config["transform"] = self.transform.to_config()
         config["grid"] = None if self.grid is None else self.grid.to_config()
+        config["plan"] = None if self.plan is None else self.plan.to_config()
         return config
 
     @classmethod
@@ -123,10 +126,13 @@ class InstaAugSettings:
             std=parts["std"],
             size=parts.get("size"),  # files of version 0.1 have none
         )
-        rest = {key: value for key, value in config.items() if key not in ("transform", "grid")}
+        rest = {
+            key: value for key, value in config.items() if key not in ("transform", "grid", "plan")
+        }
         rest |= {key: _plain_band(rest[key]) for key in ("entropy", "diversity")}
         grid = None if config["grid"] is None else CropGrid.from_config(config["grid"])
-        return cls(transform=transform, grid=grid, **rest)
+        plan = PlanShape.from_config(config.get("plan"))
+        return cls(transform=transform, grid=grid, plan=plan, **rest)
 
 
 def auto_baseline(

@@ -7,9 +7,10 @@ import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
 
+from instaaug.augmentation.plan import ViewPlan
 from instaaug.distributions import CategoricalTheta, Joint, enumerate_choices
 
-__all__ = ["Merge", "Select", "Views", "choose_views", "without_row"]
+__all__ = ["Merge", "Select", "Views", "choose_views", "other_choices", "without_row"]
 
 Select = Literal["sample", "top"]
 Merge = Literal["logit", "probability", "weighted", "confidence"]
@@ -40,6 +41,7 @@ def choose_views(
     replace: bool = False,
     generator: Generator | None = None,
     original: Float[Tensor, "1 d"] | None = None,
+    plan: ViewPlan | None = None,
 ) -> Views:
     """``n`` views, with the probability of what the finite factors chose as their weight.
 
@@ -51,6 +53,7 @@ def choose_views(
         generator: Source of randomness.
         original: θ of the input as it is, if that is to be the first view; the others are then
             chosen among the rest, and it weighs as much as the best of them.
+        plan: One order of the rest for all inputs, from which p(θ|x) departs.
     """
     if original is None:
         if select == "top":
@@ -59,7 +62,7 @@ def choose_views(
             samples = joint.draw(n, replace=replace, generator=generator)
         return Views(joint.theta(samples), joint.choice_prob(samples))
     first = original.expand(1, *joint.batch_shape, -1)
-    others = _others(joint, original, n - 1, select, replace, generator) if n > 1 else None
+    others = _others(joint, original, n - 1, select, replace, generator, plan) if n > 1 else None
     if others is None or others.weight is None:  # there is nothing else to choose
         alone = first.expand(n, -1, -1)
         return Views(alone, torch.ones(alone.shape[:2], device=alone.device))
@@ -69,12 +72,12 @@ def choose_views(
 
 def _others(
     joint: Joint, original: Float[Tensor, "1 d"], n: int, select: Select, replace: bool,
-    generator: Generator | None,
+    generator: Generator | None, plan: ViewPlan | None,
 ) -> Views | None:  # fmt: skip
     """Views other than the original; where they can be listed, the best are distinct."""
     if not all(isinstance(factor, CategoricalTheta) for factor in joint.factors.values()):
         return choose_views(joint, n, select=select, replace=replace, generator=generator)
-    choice = without_row(enumerate_choices(joint), original)
+    choice = other_choices(joint, original, plan)
     if not len(choice.table):
         return None
     if select == "sample":
@@ -82,6 +85,16 @@ def _others(
     order = choice.logits.argsort(dim=-1, descending=True, stable=True).movedim(-1, 0)
     ranked = order[torch.arange(n, device=order.device) % len(order)]
     return Views(choice.theta(ranked), choice.log_prob(ranked).exp())
+
+
+def other_choices(
+    joint: Joint, original: Float[Tensor, "1 d"], plan: ViewPlan | None = None
+) -> CategoricalTheta:
+    """The distribution over all views other than the original, ranked by the plan if any."""
+    choice = without_row(enumerate_choices(joint), original)
+    if plan is None:
+        return choice
+    return CategoricalTheta(plan.scores(choice.logits), choice.table, validate_args=False)
 
 
 def without_row(choice: CategoricalTheta, row: Float[Tensor, "1 d"]) -> CategoricalTheta:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from instaaug.augmentation import InstaAug
+from instaaug.augmentation.plan import PlanShape
 from instaaug.data.cache import OnProgress
 from instaaug.errors import ArgumentError, DataError, ShapeError, UnknownNameError
 from instaaug.frozen.images import NormalizedImages, TrainingData
@@ -39,6 +40,7 @@ from instaaug.frozen.table import (
     condense,
     tabulate,
 )
+from instaaug.frozen.validation import GAP, Validation, order_for_all, validate
 from instaaug.functional.warp import PaddingMode
 from instaaug.networks import NETWORKS, FeatureNetwork, FrozenFeatures
 from instaaug.networks.model_interface import Output, device_of, evaluation_mode
@@ -69,7 +71,7 @@ def fit_tta(
     std: Sequence[float] | None = None,
     output: Output | None = None,
     loss: Loss | None = None,
-    merge: Literal["logit", "confidence", "auto"] = "logit",
+    merge: Literal["logit", "confidence", "auto"] = "auto",
     sharpness: float | None = None,
     dense: bool = False,
     entropy: Band | Mapping[str, Band] | None = None,
@@ -197,12 +199,12 @@ def fit_tta(
         stream = None
         on_stream = on_progress
         if table is None:
-            plan = plan_table(views, images, max_bytes=max_table_bytes, seed=seed)
-            if plan is not None:
+            part = plan_table(views, images, max_bytes=max_table_bytes, seed=seed)
+            if part is not None:
                 stream = ImageStream(views, images, passes, condensed)
-                images = images.subset(plan.rows)
+                images = images.subset(part.rows)
                 if on_plan is not None:
-                    on_plan(plan)
+                    on_plan(part)
             on_table, on_stream = split_progress(
                 on_progress, len(images), stream, batch_size=learning.batch_size
             )
@@ -212,15 +214,36 @@ def fit_tta(
         check_table(table, views, images, loss=learning.loss)
         if loss is None:
             learning = _merge_by_confidence(aug, table, learning, merge, sharpness)
-        if condensed:
-            table = condense(table)
+        small = condense(table) if condensed else table
+        found = None
+        if learning.objective == "views":
+            plan = aug.set_plan(PlanShape(len(views.rows) - 1))
+            if loss is None:
+                found = validate(aug, table, small, images, learning)
+            plan.set_order(order_for_all(small, learning), gap=GAP)
         if stream is None:
-            learn_from_table(aug, table, images, learning)
+            learn_from_table(aug, small, images, learning)
         else:
             learn_from_stream(
-                aug, table, images, stream, learning, folder=kept_in, on_progress=on_stream
+                aug, small, images, stream, learning, folder=kept_in, on_progress=on_stream
             )
+        _apply(found, aug)
     return aug.eval()
+
+
+def _apply(found: Validation | None, aug: InstaAug) -> None:
+    """Let the augmenter do what cross-validation found best."""
+    aug.validation = found
+    if found is None or aug.plan is None:
+        return
+    order = aug.plan.order
+    stop = found.stop
+    shape = PlanShape(len(order), stop.n_views, len(stop.mean_views))
+    plan = aug.set_plan(shape)
+    plan.order.copy_(order)
+    plan.dependence.fill_(found.dependence)
+    assert plan.stop is not None  # noqa: S101  # the shape has one
+    plan.stop.load_state_dict(stop.state_dict())
 
 
 def _merge_by_confidence(

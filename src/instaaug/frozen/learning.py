@@ -16,7 +16,7 @@ from instaaug.distributions import Joint
 from instaaug.errors import ArgumentError
 from instaaug.frozen.calibration import fit_temperature
 from instaaug.frozen.images import NormalizedImages
-from instaaug.frozen.table import ViewTable, other_choices
+from instaaug.frozen.table import ViewTable
 from instaaug.networks import FrozenFeatures
 from instaaug.networks.model_interface import Output, as_input_of, device_of, output_rows
 from instaaug.objectives import Loss, ViewObjective, ensemble_loss, exact_risk, n_views_loss
@@ -24,6 +24,7 @@ from instaaug.shapes import check_finite
 
 __all__ = [
     "Descent",
+    "Distributions",
     "Learning",
     "TableBatches",
     "ViewBatch",
@@ -90,7 +91,7 @@ class Learning:
 
     def loss_of(self, aug: InstaAug, batch: "ViewBatch", step: int) -> Float[Tensor, ""]:
         """What the step with this number minimizes, from the model's outputs for all views."""
-        others = other_choices(aug, batch.joint)
+        others = aug.other_choices(batch.joint)
         if self.objective == "single":
             risk = exact_risk(batch.outputs[:, 1:].T, others.logits)
             entropy = batch.joint.entropies().mean(dim=0)
@@ -165,15 +166,26 @@ class ViewBatch:
 
 
 def learn_from_table(
-    aug: InstaAug, table: ViewTable, images: NormalizedImages, learning: Learning
+    aug: InstaAug,
+    table: ViewTable,
+    images: NormalizedImages,
+    learning: Learning,
+    rows: Int[Tensor, " rows"] | None = None,
 ) -> None:
     """Learn from the model's outputs for every view; the model is not run again.
 
     With the objective ``"views"`` the scores of views decide a selection that grows sharper with
     every step. In the end they are divided by its temperature, so that the odds of a view under
     p(θ|x) are its odds to be among those selected.
+
+    Arguments:
+        aug: With φ, which is changed.
+        table: The model's outputs.
+        images: What φ reads, if not the model's features.
+        learning: What is minimized, and how.
+        rows: The images to learn from; all if absent.
     """
-    batches = TableBatches(aug, table, images, learning)
+    batches = TableBatches(aug, table, images, learning, rows)
     prepare(aug, learning)
     learning.minimize(aug, lambda step: learning.loss_of(aug, next(batches), step))
     finish(aug, learning)
@@ -199,15 +211,23 @@ class TableBatches:
         table: The model's outputs.
         images: What φ reads otherwise.
         learning: Says what a batch needs, how large it is, and the seed.
+        rows: The images to draw from; all if absent.
     """
 
     def __init__(
-        self, aug: InstaAug, table: ViewTable, images: NormalizedImages, learning: Learning
+        self,
+        aug: InstaAug,
+        table: ViewTable,
+        images: NormalizedImages,
+        learning: Learning,
+        rows: Int[Tensor, " rows"] | None = None,
     ) -> None:
         generator = torch.Generator().manual_seed(learning.seed)
         self.table, self.device, self.learning = table, device_of(aug), learning
-        self.order = shuffle_forever(len(table), learning.batch_size, generator)
-        self.distributions = _Distributions(aug, table, images, generator)
+        self.rows = torch.arange(len(table)) if rows is None else rows.sort().values
+        self.order = shuffle_forever(len(self.rows), learning.batch_size, generator)
+        self.distributions = Distributions(aug, table, images)
+        self.distributions.standardize(self.rows, generator)
         self.single = None
         if learning.objective == "single":
             self.single = _losses_of_views(table, learning.loss)
@@ -216,7 +236,7 @@ class TableBatches:
         return self
 
     def __next__(self) -> ViewBatch:
-        index = next(self.order)
+        index = self.rows[next(self.order)]
         weights = self.learning.confidence
         outputs = self.table.outputs_of(index) if self.single is None else self.single[index]
         return ViewBatch(
@@ -306,18 +326,19 @@ def learn_from_draws(
     learning.minimize(aug, objective)
 
 
-class _Distributions:
+class Distributions:
     """φ's distribution for images of the table, from the model's features if φ reads them."""
 
-    def __init__(
-        self, aug: InstaAug, table: ViewTable, images: NormalizedImages, generator: Generator
-    ) -> None:
+    def __init__(self, aug: InstaAug, table: ViewTable, images: NormalizedImages) -> None:
         self.aug, self.table, self.images = aug, table, images
         network = aug.phi.network
         self.network = network if isinstance(network, FrozenFeatures) else None
+
+    def standardize(self, rows: Int[Tensor, " rows"], generator: Generator) -> None:
+        """Let φ standardize the model's features by their statistics in some of these images."""
         if self.network is not None:
-            some = _random_subset(len(table), MOST_FOR_STATISTICS, generator)
-            self.network.standardize(table.features_of(some).to(device_of(aug)))
+            some = rows[_random_subset(len(rows), MOST_FOR_STATISTICS, generator)]
+            self.network.standardize(self.table.features_of(some).to(device_of(self.aug)))
 
     def at(self, index: Tensor) -> Joint:
         """The distribution for each of the images with these numbers."""
@@ -357,13 +378,16 @@ def shuffle_forever(n: int, batch_size: int, generator: Generator) -> Iterator[T
 
 
 def _parameter_groups(aug: InstaAug, rate: float) -> list[dict[str, Any]]:
-    """What depends on the input decays; a view's own bias does not, and moves faster."""
+    """What depends on the input decays; a view's own bias does not, and moves faster.
+
+    Where a plan orders views for all inputs, there is nothing left for biases to learn.
+    """
     heads = set(map(id, _biases(aug)))
     rest = [p for p in aug.parameters() if id(p) not in heads]
-    return [
-        {"params": _biases(aug), "lr": BIAS_RATE * rate, "weight_decay": 0.0},
-        {"params": rest, "lr": rate, "weight_decay": DECAY},
-    ]
+    depends = {"params": rest, "lr": rate, "weight_decay": DECAY}
+    if aug.plan is not None:
+        return [depends]
+    return [{"params": _biases(aug), "lr": BIAS_RATE * rate, "weight_decay": 0.0}, depends]
 
 
 def _biases(aug: InstaAug) -> list[nn.Parameter]:
@@ -382,3 +406,5 @@ def _sharpen(aug: InstaAug) -> None:
     """Divide all scores by the last temperature: heads are linear in all of their parameters."""
     for parameter in aug.phi.heads.parameters():
         parameter.div_(SHARPEST)
+    if aug.plan is not None:
+        aug.plan.order.div_(SHARPEST)

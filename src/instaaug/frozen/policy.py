@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from instaaug.augmentation import InstaAug
 from instaaug.augmentation.settings import as_composition
-from instaaug.augmentation.views import Select, Views, without_row
+from instaaug.augmentation.views import Select, Views
 from instaaug.distributions import CategoricalTheta, Joint, enumerate_choices
 from instaaug.errors import ArgumentError, DataError, InstaAugError, UnknownNameError
 from instaaug.files import write_text
@@ -226,8 +226,9 @@ def average_policy(aug: InstaAug, images: Iterable[Batch], n: int) -> StaticPoli
     with evaluation_mode(nn.ModuleList([aug, *borrowed])), torch.no_grad():
         for batch in images:
             x = batch if isinstance(batch, Tensor) else batch[0]
-            choice = _one_choice(aug.distribution(x.to(next(aug.parameters()).device)))
-            choice = choice if original is None else without_row(choice, original)
+            joint = _boxes_in_place(aug.distribution(x.to(next(aug.parameters()).device)))
+            listed = original is not None
+            choice = aug.other_choices(joint) if listed else enumerate_choices(joint)
             if not n_images:
                 _check_n(n, len(choice.table) + (original is not None))
             total, table = total + choice.probs.sum(dim=0), choice.table
@@ -246,13 +247,13 @@ def average_policy(aug: InstaAug, images: Iterable[Batch], n: int) -> StaticPoli
     )
 
 
-def _one_choice(joint: Joint) -> CategoricalTheta:
-    """The factors as one, boxes in place, on the CPU and in double precision."""
+def _boxes_in_place(joint: Joint) -> Joint:
+    """The finite factors, boxes without jitter, on the CPU and in double precision."""
     factors = {
         name: CategoricalTheta(factor.logits.cpu().double(), factor.table.cpu().double())
         for name, factor in joint.finite().items()
     }
-    return enumerate_choices(Joint(factors))
+    return Joint(factors)
 
 
 def _check_factors(aug: InstaAug) -> None:

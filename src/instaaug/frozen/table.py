@@ -16,9 +16,8 @@ from torch import Tensor, nn
 
 from instaaug.augmentation import InstaAug
 from instaaug.augmentation.dense import warp_back
-from instaaug.augmentation.views import without_row
 from instaaug.data.cache import OnProgress
-from instaaug.distributions import CategoricalTheta, Joint, enumerate_choices
+from instaaug.distributions import CategoricalTheta, Joint
 from instaaug.errors import DiskError, ShapeError
 from instaaug.files import is_full_disk, lock_folder, write_text
 from instaaug.frozen.images import NormalizedImages
@@ -47,7 +46,6 @@ __all__ = [
     "check_table",
     "condense",
     "hash_state",
-    "other_choices",
     "tabulate",
 ]
 
@@ -450,13 +448,8 @@ def can_tabulate(aug: InstaAug) -> bool:
 def all_views(aug: InstaAug) -> Float[Tensor, "k d"]:
     """θ of the input as it is, and of all other views."""
     identity = aug.transform.identity()
-    others = other_choices(aug, _any_joint(aug)).table.cpu()
+    others = aug.other_choices(_any_joint(aug)).table.cpu()
     return torch.cat([identity, others.to(identity.dtype)])
-
-
-def other_choices(aug: InstaAug, joint: Joint) -> CategoricalTheta:
-    """The distribution over all views other than the input as it is."""
-    return without_row(enumerate_choices(joint), aug.transform.identity())
 
 
 def _any_joint(aug: InstaAug) -> Joint:

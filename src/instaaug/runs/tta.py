@@ -496,7 +496,10 @@ def crops_figure(fitted: FittedViews, images: LabeledImages) -> "Figure | None":
     crop = joint.factors.get(Crop.name)
     if not isinstance(crop, CategoricalTheta):
         return None
-    others = without_row(crop, crop.table.new_tensor([Crop.identity_box]))
+    if len(joint.factors) == 1:
+        others = fitted.aug.other_choices(joint)
+    else:
+        others = without_row(crop, crop.table.new_tensor([Crop.identity_box]))
     if not len(others.table):
         return None
     probs = others.logits.softmax(dim=-1).expand(len(pixels), -1)

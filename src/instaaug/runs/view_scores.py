@@ -18,7 +18,7 @@ from instaaug.frozen import NormalizedImages, ViewTable
 from instaaug.frozen.calibration import calibration_table
 from instaaug.frozen.cost import count_multiply_adds, count_multiply_adds_of
 from instaaug.frozen.resized_views import ResizedViews
-from instaaug.frozen.table import can_tabulate, other_choices
+from instaaug.frozen.table import can_tabulate
 from instaaug.networks import FrozenFeatures
 from instaaug.networks.model_interface import as_input_of, device_of
 from instaaug.runs.frozen_model import FrozenModel
@@ -201,7 +201,7 @@ def merge_tabulated_outputs(
     for x, _ in inputs.batches(AT_ONCE):
         rows = torch.arange(len(x))
         index, start = start + rows, start + len(x)
-        logits = other_choices(aug, _distribution(aug, table, x, index)).logits.cpu()
+        logits = aug.other_choices(_distribution(aug, table, x, index)).logits.cpu()
         order = 1 + logits.argsort(dim=1, descending=True).expand(len(x), -1)
         columns = chain([torch.zeros_like(rows)], cycle(order.unbind(dim=1)))
         outputs = table.outputs_of(index)

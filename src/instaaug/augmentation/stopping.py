@@ -1,0 +1,176 @@
+"""When an input needs no further view: a rule learned by optimal stopping."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from instaaug.errors import ArgumentError
+
+__all__ = ["N_STATE", "StopRule", "fit_stop_rule", "view_states"]
+
+N_STATE = 7
+PRICES = (*(0.1 * 0.8**i for i in range(24)), 0.0)  # in probability of being right, per view
+RIDGE = 1e-3
+LARGEST_LOG_ODDS = 10.0
+
+Logits = Float[Tensor, "batch classes"]
+States = Float[Tensor, "batch 7"]
+
+
+def view_states(logits: Logits, before: Int[Tensor, " batch"] | None = None) -> States:
+    """What the rule knows of each input: how sure the views so far are, and whether they agree.
+
+    Arguments:
+        logits: Merged over the views so far.
+        before: The top class one view earlier; None after the first.
+
+    Example:
+        >>> view_states(torch.tensor([[0.0, 0.0]])).shape
+        torch.Size([1, 7])
+    """
+    log_probs = logits.float().log_softmax(dim=1)
+    probs = log_probs.exp()
+    top = log_probs.topk(2, dim=1)
+    first, second = top.values.unbind(dim=1)
+    odds = first - torch.log1p(-first.exp().clamp(max=1 - 1e-6))
+    same = torch.ones_like(first) if before is None else (top.indices[:, 0] == before).float()
+    return torch.stack(
+        [
+            torch.ones_like(first),
+            first.exp(),
+            first.exp().square(),
+            odds.clamp(-LARGEST_LOG_ODDS, LARGEST_LOG_ODDS) / LARGEST_LOG_ODDS,
+            (first - second).clamp(max=LARGEST_LOG_ODDS) / LARGEST_LOG_ODDS,
+            -(probs * log_probs).sum(dim=1),
+            same,
+        ],
+        dim=1,
+    )
+
+
+class StopRule(nn.Module):
+    r"""Tells which inputs are worth another view, at a price per view.
+
+    After n views an input goes on while :math:`w_n \cdot s > 0`, where s is its state
+    (:func:`view_states`) and :math:`w_n \cdot s` estimates what going on will add to the
+    probability of being right, less what it will cost. There is a set of weights for each of
+    several prices; a budget picks the lowest price that keeps within it.
+
+    Arguments:
+        n_prices: Prices that there are weights for.
+        n_views: Most views of an input.
+
+    Example:
+        >>> rule = StopRule(n_prices=1, n_views=3)
+        >>> rule.goes_on(torch.tensor([[2.0, 0.0]]), 1, price=0)
+        tensor([False])
+    """
+
+    weight: Tensor
+    mean_views: Tensor
+
+    def __init__(self, n_prices: int, n_views: int) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.zeros(n_prices, max(n_views - 1, 0), N_STATE))
+        self.register_buffer("mean_views", torch.zeros(n_prices))
+
+    @property
+    def n_views(self) -> int:
+        """Most views of an input."""
+        return self.weight.shape[1] + 1
+
+    def price_for(self, mean_views: float) -> int:
+        """The number of the lowest price at which inputs like those of the fit keep to a budget.
+
+        Arguments:
+            mean_views: The budget, in views per input on average.
+        """
+        within = (self.mean_views <= mean_views + 1e-6).nonzero()[:, 0]
+        if not len(within):
+            return 0  # the highest price
+        return int(within[self.mean_views[within].argmax()])
+
+    def goes_on(
+        self,
+        logits: Logits,
+        n_views: int,
+        *,
+        price: int,
+        before: Int[Tensor, " batch"] | None = None,
+    ) -> Bool[Tensor, " batch"]:
+        """Whether each input gets another view.
+
+        Arguments:
+            logits: Merged over the views so far.
+            n_views: How many these are.
+            price: Number of the price.
+            before: The top class one view earlier.
+        """
+        if n_views >= self.n_views:
+            return torch.zeros(len(logits), dtype=torch.bool, device=logits.device)
+        return view_states(logits, before) @ self.weight[price, n_views - 1] > 0
+
+    def count_views(self, merged: Sequence[Logits], *, price: int) -> Int[Tensor, " batch"]:
+        """How many views each input takes, from the outputs merged over any number of them.
+
+        Arguments:
+            merged: Logits merged over the first view, the first two, and so on.
+            price: Number of the price.
+        """
+        n_views = torch.ones(len(merged[0]), dtype=torch.long, device=merged[0].device)
+        going, before = torch.ones_like(n_views, dtype=torch.bool), None
+        for n, logits in enumerate(merged[:-1], start=1):
+            going = going & self.goes_on(logits, n, price=price, before=before)
+            n_views = n_views + going
+            before = logits.argmax(dim=1)
+        return n_views
+
+
+@torch.no_grad()
+def fit_stop_rule(
+    merged: Sequence[Logits], targets: Int[Tensor, " batch"], cost: Sequence[float]
+) -> StopRule:
+    r"""Learn when to stop from the merged outputs of images that were not learned from.
+
+    Optimal stopping by regression, from the last view back to the first: :math:`V_n`, what an
+    input is worth after n views, is 1 if it is right and stops there, and
+    :math:`V_{n+1} - \pi c_{n+1}` if it goes on, at the price :math:`\pi`. The weights are the
+    ridge regression of the difference on the state.
+
+    Arguments:
+        merged: Logits merged over the first view, the first two, and so on.
+        targets: The right classes.
+        cost: Of each view, in views.
+
+    References:
+        | Valuing American Options by Simulation: A Simple Least-Squares Approach
+        | (Longstaff and Schwartz, 2001)
+    """
+    if len(merged) != len(cost) or not merged:
+        raise ArgumentError(
+            f"`merged` and `cost` must have an entry per view: got {len(merged)} and {len(cost)}."
+        )
+    tops = [logits.argmax(dim=1) for logits in merged]
+    states = [view_states(merged[0])]
+    states += [view_states(new, old) for new, old in zip(merged[1:], tops[:-1], strict=True)]
+    right = torch.stack([top == targets for top in tops]).double()
+    rule = StopRule(len(PRICES), len(merged))
+    for p, price in enumerate(PRICES):
+        spent, total = torch.zeros(len(targets)).double(), float(cost[0])
+        worth = right[-1]
+        for n in reversed(range(len(merged) - 1)):
+            on = worth - price * cost[n + 1]
+            weight = _ridge(states[n].double(), on - right[n])
+            rule.weight[p, n] = weight.float()
+            goes = states[n] @ weight.float() > 0
+            worth = torch.where(goes, on, right[n])
+            spent = torch.where(goes, spent + cost[n + 1], 0.0)
+        rule.mean_views[p] = total + spent.mean()
+    return rule
+
+
+def _ridge(x: Float[Tensor, "n d"], y: Float[Tensor, " n"]) -> Float[Tensor, " d"]:
+    penalty = RIDGE * torch.eye(x.shape[1], dtype=x.dtype)
+    return torch.linalg.solve(x.T @ x / len(x) + penalty, x.T @ y / len(x))

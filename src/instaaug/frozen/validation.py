@@ -1,0 +1,348 @@
+"""Cross-validation over the images of a fit: what views are worth, and which rule to use."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from instaaug.augmentation import InstaAug
+from instaaug.augmentation.at_test_time import Merging
+from instaaug.augmentation.stopping import StopRule, fit_stop_rule
+from instaaug.frozen.calibration import fit_temperature
+from instaaug.frozen.images import NormalizedImages
+from instaaug.frozen.learning import Distributions, Learning, learn_from_table
+from instaaug.frozen.ordering import greedy_order
+from instaaug.frozen.table import ViewTable
+from instaaug.stats import Interval, bootstrap_interval
+
+__all__ = ["Validation", "ViewScores", "order_for_all", "validate"]
+
+N_FOLDS = 4
+FEWEST = 40  # images that are worth cross-validation
+MOST_IMAGES = 4000
+MOST_NUMBERS = 2**28  # of merged outputs in memory
+DEPENDENCES = (0.0, 0.25, 0.5, 0.75, 1.0)
+GAP = 0.3  # between the scores of neighbors in the order for all, while φ learns
+NEARLY = 0.005  # of accuracy, which is not worth further views
+ROWS_AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class ViewScores:
+    """How good a way of choosing views is, on images that it was not learned from.
+
+    Arguments:
+        name: Of the way.
+        views: Views per image, on average.
+        accuracy: Share that is right.
+        nll: Mean negative log-likelihood, at the best temperature.
+    """
+
+    name: str
+    views: float
+    accuracy: float
+    nll: float
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What cross-validation found out.
+
+    Arguments:
+        n_images: How many images it was done with.
+        rows: Scores of the image alone, of free ways to choose views, and of what was learned.
+        dependence: How much the order of views should depend on the input, from 0 to 1.
+        worth: By the number of views: what depending on the input adds to the accuracy, with its
+            95 % interval; 0 where it does not pay and is left out.
+        temperatures: By the number of views.
+        stop: When an image needs no further view.
+        n_views: The number of views to use; 1 if views do not help.
+        gain: What these add to the accuracy of the image alone, with its 95 % interval.
+    """
+
+    n_images: int
+    rows: tuple[ViewScores, ...]
+    dependence: float
+    worth: Mapping[int, tuple[float, Interval]]
+    temperatures: Mapping[int, float]
+    stop: StopRule
+    n_views: int
+    gain: tuple[float, Interval]
+
+    @property
+    def verdict(self) -> str:
+        """A sentence on whether to use views, and how many."""
+        difference, (low, high) = self.gain
+        if self.n_views == 1:
+            return (
+                "Do not use views here: on images that were left out, none of the numbers tried "
+                "is better than the image alone."
+            )
+        return (
+            f"Use {self.n_views} views: {100 * difference:+.1f} points of accuracy against the "
+            f"image alone (95 % interval {100 * low:+.1f} to {100 * high:+.1f}), "
+            f"cross-validated on {self.n_images:,} images."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the rule to stop, ready for JSON."""
+        return {
+            "n_images": self.n_images,
+            "rows": [vars(row) for row in self.rows],
+            "dependence": self.dependence,
+            "worth": {
+                str(n): {"difference": difference, "low": low, "high": high}
+                for n, (difference, (low, high)) in self.worth.items()
+            },
+            "n_views": self.n_views,
+            "gain": {
+                "difference": self.gain[0], "low": self.gain[1][0], "high": self.gain[1][1]
+            },
+            "verdict": self.verdict,
+        }  # fmt: skip
+
+
+def order_for_all(
+    table: ViewTable,
+    learning: Learning,
+    rows: Int[Tensor, " rows"] | None = None,
+) -> list[int]:
+    """The greedy order of views other than the image, by their numbers among those.
+
+    Arguments:
+        table: Outputs for the image and all other views.
+        learning: Which loss, and how many views.
+        rows: The images to judge by; all if absent.
+    """
+    weights = learning.confidence
+    if rows is not None:
+        table, weights = table.subset(rows), None if weights is None else weights[rows]
+    order = greedy_order(table, learning.loss, max(learning.n_views), confidence=weights)
+    return [view - 1 for view in order]
+
+
+def validate(
+    aug: InstaAug,
+    table: ViewTable,
+    small: ViewTable,
+    images: NormalizedImages,
+    learning: Learning,
+) -> Validation | None:
+    """Fit on three quarters of the images, judge on the fourth, four times.
+
+    Arguments:
+        aug: With an empty plan; it comes back as it was.
+        table: Class scores for all views.
+        small: The table to learn from.
+        images: What φ reads, if not the model's features.
+        learning: What is minimized, and how.
+
+    Returns:
+        What was found; None if there are too few images.
+    """
+    if len(table) < FEWEST:
+        return None
+    rule = Merging(aug.merge, sharpness=aug.sharpness)
+    left_out = _leave_out(aug, small, images, learning)
+    n_most = min(max(learning.n_views), table.outputs.shape[1])
+    counts = [n for n in learning.n_views if n <= n_most]
+    chosen = _choose_dependence(left_out, table, counts, rule)
+    merged = _merge(table, left_out, left_out.ranked(chosen, n_most), rule)
+    targets = table.targets[left_out.rows].long()
+    temperatures = {n: fit_temperature(merged[n - 1], targets) for n in (1, *counts)}
+    stop = fit_stop_rule(merged, targets, [1.0] * n_most)
+    right = torch.stack([logits.argmax(dim=1) == targets for logits in merged])
+    for_all = _right(table, left_out, left_out.ranked(0.0, n_most), rule, targets)
+    n_views = _recommend(right, counts)
+    rows = [_score("the image alone", 1, merged[0], targets)]
+    rows += _random_rows(table, left_out, counts, rule, targets, seed=learning.seed)
+    rows += [
+        ViewScores("one order for all", n, _share(for_all[n - 1]), float("nan")) for n in counts
+    ]
+    rows += [_score("learned views", n, merged[n - 1], targets) for n in counts]
+    rows += _stopped_rows(stop, merged, targets, counts)
+    return Validation(
+        n_images=len(left_out.rows),
+        rows=tuple(rows),
+        dependence=chosen,
+        worth={n: _difference(right[n - 1], for_all[n - 1]) for n in counts},
+        temperatures=temperatures,
+        stop=stop,
+        n_views=n_views,
+        gain=_difference(right[n_views - 1], right[0]),
+    )
+
+
+@dataclass(frozen=True)
+class _LeftOut:
+    """For each image, what was learned from the folds that it is not in.
+
+    Arguments:
+        rows: Numbers of the images.
+        order: Scores of the order for all.
+        own: φ's log-probabilities.
+    """
+
+    rows: Int[Tensor, " images"]
+    order: Float[Tensor, "images others"]
+    own: Float[Tensor, "images others"]
+
+    def ranked(self, dependence: float, n: int) -> Int[Tensor, "images n"]:
+        """The first n views of each image; the image itself, number 0, is the first."""
+        order = (self.order + dependence * self.own).argsort(dim=1, descending=True, stable=True)
+        return torch.cat([torch.zeros_like(order[:, :1]), 1 + order[:, : n - 1]], dim=1)
+
+
+def _leave_out(
+    aug: InstaAug, table: ViewTable, images: NormalizedImages, learning: Learning
+) -> _LeftOut:
+    plan, start = aug.plan, {name: value.clone() for name, value in aug.state_dict().items()}
+    assert plan is not None  # noqa: S101  # the caller has made it
+    generator = torch.Generator().manual_seed(learning.seed)
+    rows = torch.randperm(len(table), generator=generator)[: _most_images(table, learning)]
+    order = torch.zeros(len(table), plan.shape.n_others)
+    own = torch.zeros_like(order)
+    quick = replace(learning, steps=max(1, learning.steps * 3 // 4), on_step=None)
+    for fold in rows.tensor_split(N_FOLDS):
+        rest = rows[~torch.isin(rows, fold)]
+        plan.set_order(order_for_all(table, learning, rest), gap=GAP)
+        learn_from_table(aug, table, images, quick, rest)
+        order[fold], own[fold] = plan.order.cpu(), _own_scores(aug, table, images, fold)
+        aug.load_state_dict(start)
+    rows = rows.sort().values
+    return _LeftOut(rows, order[rows], own[rows])
+
+
+@torch.no_grad()
+def _own_scores(
+    aug: InstaAug, table: ViewTable, images: NormalizedImages, rows: Tensor
+) -> Float[Tensor, "rows others"]:
+    """φ's log-probabilities of the other views, without the order for all."""
+    plan = aug.plan
+    assert plan is not None  # noqa: S101  # checked by the caller
+    find, parts = Distributions(aug, table, images), []
+    for index in rows.split(ROWS_AT_ONCE):
+        scores = aug.other_choices(find.at(index)).logits.expand(len(index), -1)
+        parts.append((scores - scores.logsumexp(dim=1, keepdim=True) - plan.order).cpu())
+    return torch.cat(parts)
+
+
+def _most_images(table: ViewTable, learning: Learning) -> int:
+    numbers = max(learning.n_views) * int(np.prod(table.outputs.shape[2:]))
+    return min(len(table), MOST_IMAGES, max(FEWEST, MOST_NUMBERS // numbers))
+
+
+def _choose_dependence(
+    left_out: _LeftOut, table: ViewTable, counts: Sequence[int], rule: Merging
+) -> float:
+    """The dependence with the lowest loss, if that is lower than without by a standard error."""
+    targets = table.targets[left_out.rows].long()
+    temperatures: list[float] = []
+    losses = {}
+    for dependence in DEPENDENCES:
+        merged = _merge(table, left_out, left_out.ranked(dependence, max(counts)), rule)
+        if not temperatures:
+            temperatures = [fit_temperature(merged[n - 1], targets) for n in counts]
+        each = [
+            F.cross_entropy(merged[n - 1] / temperature, targets, reduction="none")
+            for n, temperature in zip(counts, temperatures, strict=True)
+        ]
+        losses[dependence] = torch.stack(each).mean(dim=0)
+    best = min(losses, key=lambda dependence: float(losses[dependence].mean()))
+    gained = losses[0.0] - losses[best]
+    certain = float(gained.mean()) > float(gained.std()) / len(gained) ** 0.5
+    return best if best and certain else 0.0
+
+
+def _merge(
+    table: ViewTable, left_out: _LeftOut, views: Int[Tensor, "images n"], rule: Merging
+) -> list[Float[Tensor, "images classes"]]:
+    """Outputs merged over the first view, the first two, and so on."""
+    parts = []
+    for index, chosen in zip(
+        left_out.rows.split(ROWS_AT_ONCE), views.split(ROWS_AT_ONCE), strict=True
+    ):
+        outputs = table.outputs_of(index)[torch.arange(len(index))[:, None], chosen]
+        parts.append(list(_prefixes(outputs, rule)))
+    return [torch.cat(views_so_far) for views_so_far in zip(*parts, strict=True)]
+
+
+def _prefixes(
+    outputs: Float[Tensor, "batch n classes"], rule: Merging
+) -> Iterator[Float[Tensor, "batch classes"]]:
+    batch, n = outputs.shape[:2]
+    ones = torch.ones(n, batch)
+    total = None
+    for k, view in enumerate(outputs.unbind(dim=1), start=1):
+        more = rule.total(rule.scores(view, batch)[None], ones[:1])
+        total = more if total is None else rule.combine(total, more)
+        yield rule.finish(total, ones, torch.full((batch,), k))
+
+
+def _right(
+    table: ViewTable, left_out: _LeftOut, views: Tensor, rule: Merging, targets: Tensor
+) -> Bool[Tensor, "n images"]:
+    merged = _merge(table, left_out, views, rule)
+    return torch.stack([logits.argmax(dim=1) == targets for logits in merged])
+
+
+def _random_rows(
+    table: ViewTable,
+    left_out: _LeftOut,
+    counts: Sequence[int],
+    rule: Merging,
+    targets: Tensor,
+    *,
+    seed: int,
+) -> Iterator[ViewScores]:
+    """The image and random others, which cost nothing to choose; by the plain mean, and so."""
+    generator = torch.Generator().manual_seed(seed)
+    shuffled = torch.rand(left_out.order.shape, generator=generator).argsort(dim=1)
+    views = torch.cat([torch.zeros_like(shuffled[:, :1]), 1 + shuffled], dim=1)[:, : max(counts)]
+    rules = {"plain mean": Merging()}
+    if rule.merge != "logit":
+        rules["by confidence"] = rule
+    for name, one in rules.items():
+        merged = _merge(table, left_out, views, one)
+        for n in counts:
+            yield _score(f"image, then uniform grid, {name}", n, merged[n - 1], targets)
+
+
+def _stopped_rows(
+    stop: StopRule, merged: Sequence[Tensor], targets: Tensor, counts: Sequence[int]
+) -> Iterator[ViewScores]:
+    """The learned stop, for each number of views as its budget."""
+    stacked = torch.stack(list(merged))
+    for budget in counts:
+        n_views = stop.count_views(merged, price=stop.price_for(budget))
+        logits = stacked[n_views - 1, torch.arange(len(targets))]
+        views = float(n_views.double().mean())
+        yield _score(f"learned views, {budget:g} on average", views, logits, targets)
+
+
+def _score(name: str, views: float, logits: Tensor, targets: Tensor) -> ViewScores:
+    nll = F.cross_entropy(logits / fit_temperature(logits, targets), targets)
+    return ViewScores(name, views, _share(logits.argmax(dim=1) == targets), float(nll))
+
+
+def _share(right: Tensor) -> float:
+    return float(right.double().mean())
+
+
+def _difference(first: Tensor, second: Tensor) -> tuple[float, Interval]:
+    """Difference in accuracy with its 95 % interval, from pairs."""
+    pairs = (first.double() - second.double()).numpy()
+    return float(pairs.mean()), bootstrap_interval(lambda rows: rows.mean(axis=1), pairs)
+
+
+def _recommend(right: Bool[Tensor, "n images"], counts: Sequence[int]) -> int:
+    """The fewest views that are nearly as good as the best number; 1 unless they surely help."""
+    share = {n: _share(right[n - 1]) for n in counts}
+    best = min(n for n in counts if share[n] >= max(share.values()) - NEARLY)
+    _, (low, _) = _difference(right[best - 1], right[0])
+    return best if low > 0 else 1
