@@ -13,10 +13,11 @@ from torch import Generator, Tensor, nn
 from typing_extensions import override
 
 from instaaug.augmentation.dense import Back, check_covered, warp_back
+from instaaug.augmentation.stopping import StopRule
 from instaaug.augmentation.views import Merge, Select, Views
 from instaaug.errors import ArgumentError, InstaAugWarning, ShapeError, UnknownNameError
 from instaaug.networks.model_interface import Output, as_input_of, output_rows
-from instaaug.shapes import Images, Scalars, at_least_float32, repeat_batch
+from instaaug.shapes import Images, at_least_float32, repeat_batch
 
 if TYPE_CHECKING:
     from instaaug.augmentation.augmenter import Augmenter
@@ -191,19 +192,22 @@ class Budget:
 
     Arguments:
         certainty: Enough once the top class has this probability, in (0, 1].
-        mean_views: Most views per input, on average over a batch; at least 1.
+        mean_views: Most views per input, on average; at least 1.
+        stop: A learned rule, which keeps to ``mean_views`` over inputs like those of its fit.
+            Without one the average is over the batch, and the least certain get more.
 
     Example:
-        >>> top = torch.tensor([0.9, 0.4, 0.6])  # of three inputs, after a view each
+        >>> probs = torch.tensor([[0.9, 0.1], [0.4, 0.6], [0.3, 0.7]])  # after a view each
         >>> once = torch.ones(3, dtype=torch.long)
-        >>> Budget(certainty=0.8).next_inputs(top, once, n_samples=10)
+        >>> Budget(certainty=0.8).next_inputs(probs.log(), once, n_samples=10)
         tensor([1, 2])
-        >>> Budget(mean_views=1.67).next_inputs(top, once, n_samples=10)  # 2 views are left
+        >>> Budget(mean_views=1.67).next_inputs(probs.log(), once, n_samples=10)  # 2 are left
         tensor([1])
     """
 
     certainty: float | None = None
     mean_views: float | None = None
+    stop: StopRule | None = None
 
     def __post_init__(self) -> None:
         if self.certainty is not None and not 0 < self.certainty <= 1:
@@ -223,24 +227,39 @@ class Budget:
         return self.certainty is not None or self.mean_views is not None
 
     def next_inputs(
-        self, top: Scalars, n_views: Int[Tensor, " batch"], *, n_samples: int
+        self,
+        merged: Float[Tensor, "batch classes"],
+        n_views: Int[Tensor, " batch"],
+        *,
+        n_samples: int,
+        before: Int[Tensor, " batch"] | None = None,
+        temperature: float = 1.0,
     ) -> Index:
-        """The inputs that get one more view in this round, from the probability of the top class.
+        """The inputs that get one more view in this round.
 
         Where views are rationed, a round spends half of what is left, one view for each of the
         least certain. In smaller rounds the same few inputs would get nearly all: those on which
         no number of views agrees.
 
         Arguments:
-            top: Probability of the top class of each input, from its views so far.
+            merged: Logits of each input from its views so far.
             n_views: How many these are.
             n_samples: How many there are at most.
+            before: The top class of each input one view earlier; None in the first round.
+            temperature: What has divided the logits, for a rule that has learned without.
         """
+        top = merged.softmax(dim=1).amax(dim=1)
         going = n_views < n_samples
         if self.certainty is not None:
             going &= top < self.certainty
+        if self.stop is not None and self.mean_views is not None:
+            going &= n_views == n_views.max()  # the others have stopped before
+            going &= self.stop.goes_on(
+                merged * temperature, int(n_views.max()), before=before,
+                price=self.stop.price_for(self.mean_views),
+            )  # fmt: skip
         inputs = going.nonzero()[:, 0]
-        if self.mean_views is None:
+        if self.mean_views is None or self.stop is not None:
             return inputs
         left = int(self.mean_views * len(top) + ROUNDING) - int(n_views.sum())
         return inputs[top[inputs].argsort(stable=True)[: ceil(left / 2)]]
@@ -272,13 +291,16 @@ def merge_in_rounds(
             f"`mean_views`: got {tuple(scores.shape)}. Leave both out."
         )
     total = merging.total(scores[None], weight[:1])
-    n_views = torch.ones_like(everyone)
+    n_views, before = torch.ones_like(everyone), None
     while True:
         merged = merging.finish(total, weight, n_views)
-        top = merged.detach().softmax(dim=1).amax(dim=1)
-        chosen = budget.next_inputs(top, n_views, n_samples=n_samples)
+        chosen = budget.next_inputs(
+            merged.detach(), n_views, n_samples=n_samples, before=before,
+            temperature=merging.temperature,
+        )  # fmt: skip
         if not len(chosen):
             return merged, n_views
+        before = merged.argmax(dim=1)
         view = n_views[chosen]
         more = merging.total(scores_of(view, chosen)[None], weight[view, chosen][None])
         total = total.index_copy(0, chosen, merging.combine(total[chosen], more))
@@ -316,7 +338,8 @@ class TestTimeAugmentation(nn.Module):
         temperature: Divides the merged output; above 1 for a model that is too certain.
         sharpness: How much confidence counts for ``merge="confidence"``.
         certainty: An input is done as soon as its top class has this probability.
-        mean_views: Views per input, on average over a call. After one for each, the least certain
+        mean_views: Views per input, on average. Where a fit has learned when to stop, over inputs
+            like those of the fit; elsewhere over a call: after one for each, the least certain
             inputs get the others, one at a time.
         dense: Whether the model returns maps ``(N, C, h, w)``. Those of all views are brought back
             onto the input and merged pixel by pixel; the result has the input's height and width.
@@ -361,7 +384,7 @@ class TestTimeAugmentation(nn.Module):
         self.select: Select = select
         self.replace = replace
         self.merging = Merging(merge, temperature, output, sharpness, dense)
-        self.budget = Budget(certainty, mean_views)
+        self.budget = Budget(certainty, mean_views, augmenter.stop_rule)
         if dense and self.budget.is_limited:
             raise ArgumentError(
                 "`certainty` and `mean_views` must be left out with dense=True, for a map has no "

@@ -10,6 +10,7 @@ from torch import Generator, Tensor, nn
 from typing_extensions import override
 
 from instaaug.augmentation.at_test_time import Merge, TestTimeAugmentation
+from instaaug.augmentation.stopping import StopRule
 from instaaug.augmentation.views import Select, Views
 from instaaug.errors import ArgumentError
 from instaaug.networks.model_interface import Output
@@ -109,6 +110,11 @@ class Augmenter(nn.Module, ABC):
 
     sharpness: float = 1.0
     """How much confidence counts where outputs are merged by it."""
+
+    @property
+    def stop_rule(self) -> StopRule | None:
+        """When an input needs no further view, where a fit has learned that."""
+        return None
 
     averages_views: bool = True
     """Whether its authors test it on the average of several views, not on each input as it is."""
@@ -305,7 +311,7 @@ class Augmenter(nn.Module, ABC):
                 ``lambda o: o["logits"]``.
             temperature: Divides the merged output.
             certainty: Probability of the top class at which an input needs no further view.
-            mean_views: Views per input on average over a call; the least certain get more.
+            mean_views: Views per input on average; those that need them get more.
             dense: Whether the model returns maps ``(N, C, h, w)``, as for segmentation: they are
                 brought back onto the input and merged pixel by pixel.
 

@@ -19,6 +19,7 @@ from instaaug.augmentation.settings import (
     as_composition,
     auto_baseline,
 )
+from instaaug.augmentation.stopping import StopRule
 from instaaug.augmentation.views import Merge, Select, Views, choose_views, other_choices
 from instaaug.distributions import CategoricalTheta, Joint, Samples
 from instaaug.errors import ArgumentError
@@ -199,6 +200,11 @@ class InstaAug(Augmenter):
         self.settings = replace(self.settings, plan=shape)
         self.plan = ViewPlan(shape).to(next(self.parameters()).device)
         return self.plan
+
+    @property
+    @override
+    def stop_rule(self) -> StopRule | None:
+        return None if self.plan is None else self.plan.stop
 
     def other_choices(self, joint: Joint) -> CategoricalTheta:
         """The distribution over views other than the input as it is, ranked by the plan if any."""

@@ -218,8 +218,7 @@ def fit_tta(
         found = None
         if learning.objective == "views":
             plan = aug.set_plan(PlanShape(len(views.rows) - 1))
-            if loss is None:
-                found = validate(aug, table, small, images, learning)
+            found = validate(aug, table, small, images, learning) if condensed else None
             plan.set_order(order_for_all(small, learning), gap=GAP)
         if stream is None:
             learn_from_table(aug, small, images, learning)
