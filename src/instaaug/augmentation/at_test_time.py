@@ -54,6 +54,8 @@ class Merging:
         output: Picks the tensor out of what the model returns. Without it a tensor is taken as it
             is, and the obvious one of a dict, an object or a tuple.
         sharpness: How much confidence counts for ``"confidence"``; 0 is the plain mean.
+        calibration: Divides the output of every view before that, so that a model that is too sure
+            of itself, or not sure enough, is judged by honest probabilities.
         dense: Whether outputs are maps, merged pixel by pixel: a view counts as much as it covers
             of a pixel, and confidence is that of the pixel.
 
@@ -70,6 +72,7 @@ class Merging:
     temperature: float = 1.0
     output: Output | None = None
     sharpness: float = 1.0
+    calibration: float = 1.0
     dense: bool = False
 
     def __post_init__(self) -> None:
@@ -79,6 +82,8 @@ class Merging:
             )
         if self.merge not in get_args(Merge):
             raise UnknownNameError("merge rule", self.merge, get_args(Merge))
+        if not 0 < self.calibration < inf:
+            raise ArgumentError(f"`calibration` must be a number above 0: got {self.calibration}.")
         if not 0 < self.temperature < inf:
             raise ArgumentError(
                 f"`temperature` must be a number above 0: got {self.temperature}. 1 changes "
@@ -107,6 +112,7 @@ class Merging:
         if back is not None:
             output, weight = back(output)
         if self.merge == "confidence":
+            output = output / self.calibration
             sureness = confidence(output, self.sharpness)[:, None]
             weight = sureness if weight is None else sureness * weight
         if self.merge == "probability":
@@ -337,6 +343,7 @@ class TestTimeAugmentation(nn.Module):
             is, ``"logits"`` of a dict, ``.logits`` of an object, the first entry of a tuple.
         temperature: Divides the merged output; above 1 for a model that is too certain.
         sharpness: How much confidence counts for ``merge="confidence"``.
+        calibration: Divides the output of every view for ``merge="confidence"``.
         certainty: An input is done as soon as its top class has this probability.
         mean_views: Views per input, on average. Where a fit has learned when to stop, over inputs
             like those of the fit; elsewhere over a call: after one for each, the least certain
@@ -368,6 +375,7 @@ class TestTimeAugmentation(nn.Module):
         output: Output | None = None,
         temperature: float = 1.0,
         sharpness: float = 1.0,
+        calibration: float = 1.0,
         certainty: float | None = None,
         mean_views: float | None = None,
         dense: bool = False,
@@ -383,7 +391,9 @@ class TestTimeAugmentation(nn.Module):
         self.n_samples, self.chunk_size = n_samples, chunk_size
         self.select: Select = select
         self.replace = replace
-        self.merging = Merging(merge, temperature, output, sharpness, dense)
+        self.merging = Merging(
+            merge, temperature, output, sharpness=sharpness, calibration=calibration, dense=dense
+        )
         self.budget = Budget(certainty, mean_views, augmenter.stop_rule)
         if dense and self.budget.is_limited:
             raise ArgumentError(

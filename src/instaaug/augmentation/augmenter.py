@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor, nn
 from typing_extensions import override
 
-from instaaug.augmentation.at_test_time import Merge, TestTimeAugmentation
+from instaaug.augmentation.at_test_time import Merging, TestTimeAugmentation
 from instaaug.augmentation.stopping import StopRule
 from instaaug.augmentation.views import Select, Views
 from instaaug.errors import ArgumentError
@@ -110,6 +110,14 @@ class Augmenter(nn.Module, ABC):
 
     sharpness: float = 1.0
     """How much confidence counts where outputs are merged by it."""
+
+    calibration: float = 1.0
+    """What divides the output of every view where they are merged by confidence."""
+
+    @property
+    def merging(self) -> Merging:
+        """The augmenter's own rule for outputs of views."""
+        return Merging(self.merge, sharpness=self.sharpness, calibration=self.calibration)
 
     @property
     def stop_rule(self) -> StopRule | None:
@@ -326,7 +334,8 @@ class Augmenter(nn.Module, ABC):
         return TestTimeAugmentation(
             self, model, n_samples, merge=merge or self.merge, select=select or self.select,
             replace=replace, chunk_size=chunk_size, output=output, temperature=temperature,
-            sharpness=self.sharpness if sharpness is None else sharpness, certainty=certainty,
+            sharpness=self.sharpness if sharpness is None else sharpness,
+            calibration=self.calibration, certainty=certainty,
             mean_views=mean_views, dense=dense,
         )  # fmt: skip
 

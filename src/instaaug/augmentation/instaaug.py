@@ -190,10 +190,12 @@ class InstaAug(Augmenter):
             context = {k: v for k, v in context.items() if k != "num_classes"}
         return super().build(context, options)
 
-    def set_merging(self, merge: Merge, sharpness: float = 1.0) -> None:
+    def set_merging(self, merge: Merge, sharpness: float = 1.0, calibration: float = 1.0) -> None:
         """Change how :meth:`wrap` merges outputs of views unless it is told otherwise."""
-        self.settings: InstaAugSettings = replace(self.settings, merge=merge, sharpness=sharpness)
-        self.merge, self.sharpness = merge, sharpness
+        self.settings: InstaAugSettings = replace(
+            self.settings, merge=merge, sharpness=sharpness, calibration=calibration
+        )
+        self.merge, self.sharpness, self.calibration = merge, sharpness, calibration
 
     def set_plan(self, shape: PlanShape) -> ViewPlan:
         """Give the augmenter an empty plan of views, for a fit to fill in."""
@@ -214,6 +216,7 @@ class InstaAug(Augmenter):
         self.settings = settings
         self.transform, self.select = settings.transform, settings.select
         self.merge, self.sharpness = settings.merge, settings.sharpness
+        self.calibration = settings.calibration
         spaces = self.transform.spaces
         grids = {
             name: settings.grid or CropGrid(space.levels, max_outside=space.max_outside)

@@ -57,6 +57,7 @@ class InstaAugSettings:
     select: Select = "sample"
     merge: Merge = "logit"
     sharpness: float = 1.0
+    calibration: float = 1.0
     plan: PlanShape | None = None
 
     def __post_init__(self) -> None:

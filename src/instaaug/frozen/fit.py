@@ -15,6 +15,7 @@ from instaaug.augmentation import InstaAug
 from instaaug.augmentation.plan import PlanShape
 from instaaug.data.cache import OnProgress
 from instaaug.errors import ArgumentError, DataError, ShapeError, UnknownNameError
+from instaaug.frozen.calibration import fit_temperature
 from instaaug.frozen.images import NormalizedImages, TrainingData
 from instaaug.frozen.learning import (
     Learning,
@@ -214,12 +215,11 @@ def fit_tta(
         check_table(table, views, images, loss=learning.loss)
         if loss is None:
             learning = _merge_by_confidence(aug, table, learning, merge, sharpness)
-        small = condense(table) if condensed else table
+        honest = replace(table, calibration=aug.calibration)
+        small = condense(honest) if condensed else table
         found = None
         if learning.objective == "views":
-            plan = aug.set_plan(PlanShape(len(views.rows) - 1))
-            found = validate(aug, table, small, images, learning) if condensed else None
-            plan.set_order(order_for_all(small, learning), gap=GAP)
+            found = _order_views(aug, table, small, images, learning, classes=condensed)
         if stream is None:
             learn_from_table(aug, small, images, learning)
         else:
@@ -228,6 +228,22 @@ def fit_tta(
             )
         _apply(found, aug)
     return aug.eval()
+
+
+def _order_views(
+    aug: InstaAug,
+    table: ViewTable,
+    small: ViewTable,
+    images: NormalizedImages,
+    learning: Learning,
+    *,
+    classes: bool,
+) -> Validation | None:
+    """Order views for all images, after cross-validation of what φ could add, for ``classes``."""
+    plan = aug.set_plan(PlanShape(table.outputs.shape[1] - 1))
+    found = validate(aug, table, small, images, learning) if classes else None
+    plan.set_order(order_for_all(small, learning), gap=GAP)
+    return found
 
 
 def _apply(found: Validation | None, aug: InstaAug) -> None:
@@ -251,11 +267,15 @@ def _merge_by_confidence(
     """Tell the augmenter how views are merged, and learn under the same rule."""
     if merge == "logit":
         return learning
+    index = torch.arange(len(table))
+    whole = torch.cat([table.outputs_of(rows)[:, 0] for rows in index.split(ROWS_AT_ONCE)])
+    calibration = fit_temperature(whole, table.targets)
+    table = replace(table, calibration=calibration)
     if sharpness is None:
         sharpness = choose_sharpness(table, learning.n_views, seed=learning.seed)
         if merge == "auto" and not sharpness:
             return learning
-    aug.set_merging("confidence", sharpness)
+    aug.set_merging("confidence", sharpness, calibration)
     return replace(learning, confidence=view_confidence(table, sharpness))
 
 

@@ -33,7 +33,8 @@ class ResizedViews(TransformAugmenter):
     def __init__(self, learned: InstaAug, size: int) -> None:
         super().__init__(learned.transform, padding_mode=learned.settings.padding_mode, size=size)
         self.learned = learned
-        self.select, self.merge, self.sharpness = learned.select, learned.merge, learned.sharpness
+        self.select, self.merge = learned.select, learned.merge
+        self.sharpness, self.calibration = learned.sharpness, learned.calibration
 
     @override
     def draw_theta(

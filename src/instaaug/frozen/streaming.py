@@ -172,7 +172,7 @@ class ImageStream:
         outputs, features = self.views.outputs(x)
         where = f"It is one of the images {int(rows[0])} to {int(rows[-1])}."
         check_finite(outputs, name="model(x)", advice=where)
-        table = ViewTable(outputs.numpy(), y)
+        table = ViewTable(outputs.numpy(), y, calibration=aug.calibration)
         confidence = None
         if learning.objective == "single":
             outputs = single_losses(outputs, y, learning.loss)

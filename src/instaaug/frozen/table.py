@@ -71,11 +71,13 @@ class ViewTable:
         outputs: ``(N, K, ...)``, in memory or mapped from a file.
         targets: What is right for each image.
         features: The model's features of each original image, for φ to read; ``(N, E, h, w)``.
+        calibration: What divides the outputs when they are read.
     """
 
     outputs: np.ndarray
     targets: Tensor
     features: np.ndarray | None = None
+    calibration: float = 1.0
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -84,11 +86,11 @@ class ViewTable:
         """The part that belongs to some of the images, in memory."""
         rows = index.numpy()
         features = None if self.features is None else self.features[rows]
-        return ViewTable(self.outputs[rows], self.targets[index], features)
+        return ViewTable(self.outputs[rows], self.targets[index], features, self.calibration)
 
     def outputs_of(self, index: Tensor) -> Float[Tensor, "batch k *rest"]:
         """Outputs for all views of some of the images."""
-        return torch.from_numpy(self.outputs[index.numpy()]).float()
+        return torch.from_numpy(self.outputs[index.numpy()]).float() / self.calibration
 
     def features_of(self, index: Tensor) -> Float[Tensor, "batch e h w"]:
         """The model's features of some of the images."""

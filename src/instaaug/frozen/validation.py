@@ -147,7 +147,7 @@ def validate(
     """
     if len(table) < FEWEST:
         return None
-    rule = Merging(aug.merge, sharpness=aug.sharpness)
+    rule = aug.merging
     left_out = _leave_out(aug, small, images, learning)
     n_most = min(max(learning.n_views), table.outputs.shape[1])
     counts = [n for n in learning.n_views if n <= n_most]

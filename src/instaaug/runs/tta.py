@@ -113,7 +113,7 @@ class FittedViews:
     @property
     def rule(self) -> Merging:
         """How outputs of views are merged."""
-        return Merging(self.aug.merge, sharpness=self.aug.sharpness)
+        return self.aug.merging
 
     def predictor(
         self, n_views: int, *, certainty: float | None = None, mean_views: float | None = None
@@ -271,7 +271,7 @@ def fit_temperatures(
         counts: Numbers of views.
         folder: Where the table is.
     """
-    rule = Merging(aug.merge, sharpness=aug.sharpness)
+    rule = aug.merging
     if not can_tabulate(aug):
         inputs = model.normalize(images)
         merged = merge_outputs(aug, model, inputs, counts, select=aug.select, rule=rule)
