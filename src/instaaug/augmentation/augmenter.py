@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor, nn
 from typing_extensions import override
 
-from instaaug.augmentation.at_test_time import Merging, TestTimeAugmentation
+from instaaug.augmentation.at_test_time import Merge, Merging, TestTimeAugmentation
 from instaaug.augmentation.stopping import StopRule
 from instaaug.augmentation.views import Select, Views
 from instaaug.errors import ArgumentError

@@ -173,6 +173,9 @@ def _print_fit_results(console: Console, run: Run, results: dict[str, Any]) -> N
                 f"The model is right on {accuracy:.1%} of the images, which is chance. Check "
                 "--model.classes, --model.mean, --model.std and --model.image_size.",
             )
+    if results["validation"] is not None:
+        print_words(console, results["validation"]["dependence_in_words"])
+        print_words(console, results["validation"]["verdict"])
     picture = f"Look at {run.crops_file}; all" if run.crops_file.is_file() else "All"
     compared = "Compare it with other methods" if results["n_test"] else "Score it on other images"
     more = "" if results["n_test"] else " DATA"

@@ -59,6 +59,9 @@ Features = str | FeatureNetwork
 """``"model"``, ``"none"``, the name of a network that reads pixels, or a network."""
 
 
+ROWS_AT_ONCE = 256
+
+
 def fit_tta(
     model: nn.Module,
     data: TrainingData,

@@ -75,6 +75,17 @@ class Validation:
     gain: tuple[float, Interval]
 
     @property
+    def dependence_in_words(self) -> str:
+        """A sentence on what depending on the input was worth."""
+        if not self.dependence:
+            return "Views that depend on the image were not better than the same views for all."
+        n, (difference, (low, high)) = max(self.worth.items(), key=lambda item: item[1][0])
+        return (
+            f"Depending on the image, {n} views are worth {100 * difference:+.1f} points (95 % "
+            f"interval {100 * low:+.1f} to {100 * high:+.1f}) against the same views for all."
+        )
+
+    @property
     def verdict(self) -> str:
         """A sentence on whether to use views, and how many."""
         difference, (low, high) = self.gain
@@ -104,6 +115,7 @@ class Validation:
                 "difference": self.gain[0], "low": self.gain[1][0], "high": self.gain[1][1]
             },
             "verdict": self.verdict,
+            "dependence_in_words": self.dependence_in_words,
         }  # fmt: skip
 
 
@@ -150,11 +162,13 @@ def validate(
     rule = aug.merging
     left_out = _leave_out(aug, small, images, learning)
     n_most = min(max(learning.n_views), table.outputs.shape[1])
-    counts = [n for n in learning.n_views if n <= n_most]
+    counts = sorted({min(n, n_most) for n in learning.n_views})
     chosen = _choose_dependence(left_out, table, counts, rule)
     merged = _merge(table, left_out, left_out.ranked(chosen, n_most), rule)
     targets = table.targets[left_out.rows].long()
-    temperatures = {n: fit_temperature(merged[n - 1], targets) for n in (1, *counts)}
+    temperatures = {
+        n: fit_temperature(merged[min(n, n_most) - 1], targets) for n in (1, *learning.n_views)
+    }
     stop = fit_stop_rule(merged, targets, [1.0] * n_most)
     right = torch.stack([logits.argmax(dim=1) == targets for logits in merged])
     for_all = _right(table, left_out, left_out.ranked(0.0, n_most), rule, targets)

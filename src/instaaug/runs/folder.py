@@ -262,7 +262,7 @@ class Run:
         try:
             results = json.loads(self.results_file.read_text(encoding="utf-8"))
             if "rows" in results:
-                _ = [(int(row["views"]), float(row["temperature"])) for row in results["rows"]]
+                _ = {int(n): float(value) for n, value in results["temperatures"].items()}
             return dict(results)
         except (ValueError, TypeError, KeyError) as error:
             raise DataError(

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from instaaug.augmentation import Augmenter, InstaAug
 from instaaug.augmentation.at_test_time import Merging
+from instaaug.augmentation.stopping import StopRule
 from instaaug.augmentation.views import without_row
 from instaaug.data import DataSplits, LabeledImages
 from instaaug.data.cache import OnProgress
@@ -183,8 +184,8 @@ def load_fitted(run: Run) -> FittedViews:
             f"{facts.model_hash}, now it has {now}. Does it load its weights? If it was "
             "trained further, fit again."
         )
-    rows = run.read_results()["rows"]
-    temperatures = {int(row["views"]): float(row["temperature"]) for row in rows}
+    found = run.read_results()["temperatures"]
+    temperatures = {int(n): float(temperature) for n, temperature in found.items()}
     return FittedViews(config, facts, source, model, aug, temperatures)
 
 
@@ -414,10 +415,15 @@ def _finish(
     run.write_facts(facts, image_hashes(fit))
     aug.save(run.augmenter_file)
     counts = (1, *config.views.counts)
-    fitted = FittedViews(config, facts, found.source, found.model, aug, {})
-    temperatures = fit_temperatures(
-        config, found.model, fit, aug, size=found.size, counts=counts, folder=run.table
+    validation = aug.validation
+    temperatures = (
+        fit_temperatures(
+            config, found.model, fit, aug, size=found.size, counts=counts, folder=run.table
+        )
+        if validation is None
+        else validation.temperatures
     )
+    fitted = FittedViews(config, facts, found.source, found.model, aug, temperatures)
     _write_policy(run, fitted, fit)
     write_crops(run, fitted, held_out if len(held_out) else fit)
     counter = CostCounter(
@@ -435,7 +441,7 @@ def _finish(
             aug,
             found.model,
             inputs,
-            counts,
+            range(1, max(counts) + 1) if aug.stop_rule else counts,
             select=aug.select,
             rule=fitted.rule,
             on_batch=on_batch,
@@ -447,6 +453,8 @@ def _finish(
                 rule=fitted.rule if count > 1 else MEAN,
             ).to_dict() for count in counts
         ]  # fmt: skip
+        if aug.stop_rule is not None:
+            rows += _rows_with_stop(aug.stop_rule, merged, held_out.targets, counter, fitted)
     return {
         "model": config.model.name,
         "data": config.data.source,
@@ -459,10 +467,36 @@ def _finish(
         else "model",
         "merge": aug.merge,
         "sharpness": aug.sharpness,
+        "temperatures": {str(n): temperature for n, temperature in temperatures.items()},
+        "validation": None if validation is None else validation.to_dict(),
         "skipped": list(fit.skipped),
         "split_hash": facts.split_hash,
         "rows": rows,
     }
+
+
+def _rows_with_stop(
+    stop: StopRule,
+    merged: Mapping[int, Logits],
+    targets: Tensor,
+    counter: CostCounter,
+    fitted: FittedViews,
+) -> list[dict[str, Any]]:
+    """Scores of the learned stop, with each number of views as its budget."""
+    by_count = [merged[n] for n in sorted(merged)]
+    rows = []
+    for budget in fitted.config.views.counts:
+        counts = stop.count_views(by_count, price=stop.price_for(budget))
+        logits = torch.stack(by_count)[counts - 1, torch.arange(len(counts))]
+        views = float(counts.double().mean())
+        cost = counter.cost(fitted.aug, views, select=fitted.aug.select)
+        rows.append(
+            score(
+                f"{budget} views on average", views, fitted.calibrate(logits, counts), targets,
+                temperature=1.0, cost=cost, rule=fitted.rule,
+            ).to_dict()
+        )  # fmt: skip
+    return rows
 
 
 def _write_policy(run: Run, fitted: FittedViews, images: LabeledImages) -> None:
