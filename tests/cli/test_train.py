@@ -152,9 +152,9 @@ def test_a_file_of_settings_that_is_missing_is_named(instaaug: CommandLine) -> N
         ),
         (
             ("--data.channels", "1"),
-            "`size` and `channels` must be those of 'a.npz', which cannot be",
+            "`size` and `--data.channels` must be those of 'a.npz', which cannot be",
         ),
-        (("--data.test_fraction", "1"), "`test_fraction` must lie in [0, 1): got 1.0."),
+        (("--data.test_fraction", "1"), "`--data.test_fraction` must lie in [0, 1): got 1.0."),
         (("--task", "regression", "--phi.conditioning", "class"), "`num_classes` must be"),
         (("--out", "taken/run"), "'taken/run' cannot be used: "),
     ],

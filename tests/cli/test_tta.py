@@ -291,7 +291,7 @@ def test_images_of_one_class_are_one_sentence(
     ("options", "words"),
     [
         (("--crop.grid", "1-1"), "`crop.grid` must be like [[0.5, 3], ...]: got '1-1'."),
-        (("--crop.grid", "[[1.5, 1]]"), "`levels` must be pairs of a size in (0, 1]"),
+        (("--crop.grid", "[[1.5, 1]]"), "`--crop.grid` must be pairs of a size in (0, 1]"),
         (("--views", "[1, 4]"), "`views` must be whole numbers from 2 on"),
         (("--views", "few"), "`views.counts` must be like [3, ...]: got 'few'."),
         (("--model.mean", "0.5"), "`model.mean` and `model.std` must be given both"),
@@ -300,7 +300,7 @@ def test_images_of_one_class_are_one_sentence(
         (("--transforms", "rotate"), "There is no transform called 'rotate'. Did you mean"),
         (
             ("--transforms", "rotation", "--phi.objective", "views"),
-            '`objective="views"` needs views',
+            "`--phi.objective views` needs views",
         ),
         (("--model.classes", "absent.txt"), "'absent.txt' cannot be used: No such file"),
         (("--out", "SPOTS/fit"), "`out` must lie outside of the images"),

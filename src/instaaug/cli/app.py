@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from instaaug.cli.settings import SettingsCommand, with_settings
+from instaaug.cli.wording import name_options
 from instaaug.errors import InstaAugError, InstaAugWarning
 from instaaug.runs.settings import EvaluateSettings, TrainSettings, TransferSettings, TtaSettings
 
@@ -440,4 +441,4 @@ def _sentence(error: Exception) -> str:
     """What went wrong; in the system's words if they are not ours."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{str(error.filename)!r} cannot be used: {error.strerror}."
-    return str(error)
+    return name_options(str(error), sys.argv[1:])

@@ -34,9 +34,14 @@ def run_train(given: dict[str, Any], *, config: Path | None, out: Path | None) -
     unused = next(f for f in folders(settings.data.source, settings.method.name) if not f.exists())
     with _share_folder(out or unused) as folder:
         what = f"Training {settings.method.name} on {settings.data.source}"
-        print_words(console, f"{what}; the run is in {folder}.")
+
+        def announce() -> None:
+            print_words(console, f"{what}; the run is in {folder}.")
+
         with _explain_resuming(folder), _progress_bars(console) as bars:
-            results = train(settings, folder, callbacks=[RichProgress(console)], **bars)
+            results = train(
+                settings, folder, callbacks=[RichProgress(console)], on_ready=announce, **bars
+            )
     _print_results(console, folder, results)
 
 

@@ -18,7 +18,7 @@ from instaaug.runs.frozen_model import (
     find_class_names,
     find_model,
 )
-from instaaug.runs.settings import OtherModelSettings
+from instaaug.runs.settings import OtherModelSettings, TtaSettings
 from instaaug.runs.tta import FittedViews
 
 __all__ = ["use_other_model"]
@@ -37,8 +37,14 @@ def use_other_model(fitted: FittedViews, other: OtherModelSettings) -> FittedVie
         other: What is known of the other model.
 
     Raises:
-        ArgumentError: If it takes other channels, or has other classes.
+        ArgumentError: If it takes other channels, or has other classes; or if the run has taught
+            a head to its own backbone.
     """
+    if not isinstance(fitted.config, TtaSettings):
+        raise ArgumentError(
+            f"`model` needs views that were fitted by `instaaug tta fit`: got {other.name!r} for "
+            "a run of another kind, whose head reads its own backbone. Fit views for it."
+        )
     config = replace(fitted.config, model=other)
     facts = fitted.facts
     source = find_model(other.name)

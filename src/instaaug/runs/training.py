@@ -3,7 +3,7 @@
 import os
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -67,6 +67,7 @@ def train(
     *,
     callbacks: list[Callback] | None = None,
     on_decode: OnProgress | None = None,
+    on_ready: Callable[[], None] | None = None,
     on_search: OnProgress | None = None,
 ) -> dict[str, Any]:
     """Train from the beginning; the folder ``out`` receives everything. Returns the results.
@@ -76,6 +77,7 @@ def train(
         out: A folder that does not hold a run yet.
         callbacks: More callbacks of Lightning, such as a progress bar.
         on_decode: Called with the number of files decoded and of all files.
+        on_ready: Called when nothing is left that could be refused.
         on_search: Called with the number of policies tried and of all, by a method that searches
             before it trains.
     """
@@ -90,6 +92,8 @@ def train(
         if is_first:
             run.withdraw()
         raise
+    if on_ready is not None:
+        on_ready()
     return _fit(run, config, parts, on_search)
 
 
