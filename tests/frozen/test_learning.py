@@ -73,6 +73,13 @@ def test_the_learning_rate_falls_to_zero_and_biases_move_faster() -> None:
     assert float(biases(later).abs().max()) < 16e-3 * (1 + 0.75 + 0.5 + 0.25) * 1.01
 
 
+def test_a_stream_takes_the_second_half_of_the_descent_however_short_it_is() -> None:
+    table = Learning("views", (2,), cross_entropy, steps=4)
+    assert [table.progress(step) for step in range(5)] == [0, 0.25, 0.5, 0.75, 1]
+    both = Learning("views", (2,), cross_entropy, steps=6, n_streamed=2)
+    assert [both.progress(step) for step in range(7)] == [0, 0.125, 0.25, 0.375, 0.5, 0.75, 1]
+
+
 def table_of_views(*, confident_when_right: bool) -> ViewTable:
     """Views of 400 images; half of them are wrong, and are either unsure or all too sure."""
     generator = torch.Generator().manual_seed(0)

@@ -110,7 +110,7 @@ def both_batches(aug: InstaAug, model: nn.Module, learning: Learning, **options:
     if aug.merge == "confidence":
         object.__setattr__(learning, "confidence", view_confidence(table, aug.sharpness))
     small = condense(table) if options.get("condensed") else table
-    stream = ImageStream(views, images, **options)
+    stream = ImageStream(views, images, batch_size=N, **options)
     tabulated = TableBatches(aug, small, images, learning)
     return [next(tabulated), next(stream.batches(aug, learning))]
 

@@ -28,6 +28,7 @@ from instaaug.frozen.streaming import (
     MAX_TABLE_BYTES,
     ImageStream,
     OnPlan,
+    choose_batch_size,
     learn_from_stream,
     plan_table,
     split_progress,
@@ -130,7 +131,8 @@ def fit_tta(
         grid: Boxes that take the place of the transform's own levels.
         padding_mode: What lies outside of the image.
         steps: Steps of the optimizer.
-        batch_size: Images per step; by default 256 of a table, 32 through the model.
+        batch_size: Images per step; by default 256 of a table, 32 to 256 of a stream, so that it
+            gives as many steps as the table, and 32 of draws.
         learning_rate: Of Adam; it falls to zero.
         seed: Decides the start and the order of images.
         folder: Where to keep the table, so that an interrupted fit goes on, and the next fit with
@@ -205,13 +207,12 @@ def fit_tta(
         if table is None:
             part = plan_table(views, images, max_bytes=max_table_bytes, seed=seed)
             if part is not None:
-                stream = ImageStream(views, images, passes, condensed)
+                at_once = batch_size or choose_batch_size(passes * len(images), steps)
+                stream = ImageStream(views, images, passes, condensed, at_once)
                 images = images.subset(part.rows)
                 if on_plan is not None:
                     on_plan(part)
-            on_table, on_stream = split_progress(
-                on_progress, len(images), stream, batch_size=learning.batch_size
-            )
+            on_table, on_stream = split_progress(on_progress, len(images), stream)
             table = tabulate(
                 views, images, folder=kept_in, loss=learning.loss, on_progress=on_table
             )

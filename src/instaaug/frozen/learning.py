@@ -60,6 +60,7 @@ class Learning:
         batch_size: Images per step.
         learning_rate: Of AdamW; it falls to zero along a line.
         seed: Decides the order of images, and what is drawn.
+        n_streamed: The last steps, if they are taken from a stream of images.
         on_step: Called with the number of steps taken and the loss.
     """
 
@@ -71,6 +72,7 @@ class Learning:
     batch_size: int = 256
     learning_rate: float = 3e-3
     seed: int = 0
+    n_streamed: int = 0
     on_step: Callable[[int, float], None] | None = None
 
     def __post_init__(self) -> None:
@@ -82,6 +84,19 @@ class Learning:
                 f"`learning_rate` must be a number above 0: got {self.learning_rate}. 0.003 is a "
                 "good start."
             )
+
+    def progress(self, step: int) -> float:
+        """How far learning is before a step, from 0 to 1.
+
+        Steps from a table and steps from a stream take a half each, however many they are: few
+        steps from a stream would otherwise come when the learning rate is next to nothing.
+        """
+        if not self.n_streamed:
+            return step / self.steps
+        n_first = self.steps - self.n_streamed
+        if step < n_first:
+            return step / n_first / 2
+        return (1 + (step - n_first) / self.n_streamed) / 2
 
     def minimize(self, aug: InstaAug, objective: Callable[[int], Tensor]) -> None:
         """Take all steps; ``objective`` gives the scalar of each."""
@@ -100,7 +115,7 @@ class Learning:
             return ensemble_loss(others.logits, batch.outputs[:, 1:], batch.targets, self.loss)
         return n_views_loss(
             others.logits, batch.outputs, batch.targets, self.loss,
-            n_views=self.n_views, temperature=SHARPEST ** (step / self.steps),
+            n_views=self.n_views, temperature=SHARPEST ** self.progress(step),
             confidence=batch.confidence,
         )  # fmt: skip
 
@@ -117,7 +132,7 @@ class Descent:
         self.learning, self.n_steps = learning, 0
         self.optimizer = torch.optim.AdamW(_parameter_groups(aug, learning.learning_rate))
         self.schedule = torch.optim.lr_scheduler.LambdaLR(
-            self.optimizer, lambda i: 1 - i / learning.steps
+            self.optimizer, lambda step: 1 - learning.progress(step)
         )
         aug.train()
 

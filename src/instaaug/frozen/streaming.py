@@ -3,8 +3,8 @@
 The table of a bounded, random part of the images gives φ its start, and all that needs to see the
 same outputs again and again: the rule of merging, temperatures. Then every batch of images goes
 through the model on all of its views, φ takes one step, and the outputs are dropped. It is one
-descent: the steps from the stream follow those from the table, and the learning rate and the
-temperature of the selection fall over both.
+descent: the learning rate and the temperature of the selection fall to their half over the steps
+from the table, and to their end over those from the stream.
 """
 
 import hashlib
@@ -58,6 +58,7 @@ __all__ = [
     "ImageStream",
     "OnPlan",
     "TablePlan",
+    "choose_batch_size",
     "learn_from_stream",
     "plan_table",
     "split_progress",
@@ -67,6 +68,7 @@ MAX_TABLE_BYTES = 4 * 10**9
 FEWEST_ROWS = 100  # of a table that says anything about a rule of merging, or a temperature
 CHECKPOINT = "stream.pt"
 SECONDS_BETWEEN_CHECKPOINTS = 60.0
+BATCH_SIZES = (32, 256)  # least and most images per step, where nobody asks for a number
 
 
 @dataclass(frozen=True)
@@ -134,12 +136,14 @@ class ImageStream:
         images: The images.
         passes: Times that φ sees each image; 0.1 is a random tenth of them.
         condensed: Whether outputs are shortened to the likely classes, like those of the table.
+        batch_size: Images per step.
     """
 
     views: FrozenViews
     images: NormalizedImages
     passes: float = 1.0
     condensed: bool = False
+    batch_size: int = BATCH_SIZES[1]
 
     def __post_init__(self) -> None:
         if not 0 < self.passes < float("inf"):
@@ -148,20 +152,21 @@ class ImageStream:
                 "image, 0.1 from a tenth of them."
             )
 
-    def n_steps(self, batch_size: int) -> int:
+    @property
+    def n_steps(self) -> int:
         """Batches of all passes."""
-        return max(1, round(self.passes * ceil(len(self.images) / batch_size)))
+        return max(1, round(self.passes * ceil(len(self.images) / self.batch_size)))
 
-    def n_images(self, batch_size: int, n_steps: int | None = None) -> int:
+    def n_images(self, n_steps: int | None = None) -> int:
         """Images in the first batches; in all of them by default."""
-        n_steps = self.n_steps(batch_size) if n_steps is None else n_steps
-        rounds, rest = divmod(n_steps, ceil(len(self.images) / batch_size))
-        return rounds * len(self.images) + rest * batch_size
+        n_steps = self.n_steps if n_steps is None else n_steps
+        rounds, rest = divmod(n_steps, ceil(len(self.images) / self.batch_size))
+        return rounds * len(self.images) + rest * self.batch_size
 
     def batches(self, aug: InstaAug, learning: Learning, *, start: int = 0) -> Iterator[ViewBatch]:
         """Random batches without end, from the one with the number ``start`` on."""
         generator = torch.Generator().manual_seed(learning.seed)
-        order = shuffle_forever(len(self.images), learning.batch_size, generator)
+        order = shuffle_forever(len(self.images), self.batch_size, generator)
         for index in islice(order, start, None):
             parts = [self._run(aug, learning, rows) for rows in index.split(AT_ONCE)]
             yield _join(aug, parts)
@@ -215,11 +220,22 @@ def _distribution(aug: InstaAug, read: Tensor) -> Joint:
     return aug.distribution(read)
 
 
+def choose_batch_size(n_images: float, n_steps: int) -> int:
+    """Images per step that make about so many steps: 32 at least, 256 at most.
+
+    Example:
+        >>> [choose_batch_size(n, 400) for n in (5_000, 50_000, 1_281_167)]
+        [32, 125, 256]
+    """
+    least, most = BATCH_SIZES
+    return int(min(max(n_images / n_steps, least), most))
+
+
 def split_progress(
-    on_progress: OnProgress | None, n_table: int, stream: ImageStream | None, *, batch_size: int
+    on_progress: OnProgress | None, n_table: int, stream: ImageStream | None
 ) -> tuple[OnProgress, OnProgress]:
     """Callbacks of the table and of the stream that count on, towards one total."""
-    total = n_table + (0 if stream is None else stream.n_images(batch_size))
+    total = n_table + (0 if stream is None else stream.n_images())
 
     def on_table(done: int, _: int) -> None:
         if on_progress is not None:
@@ -255,10 +271,10 @@ def learn_from_stream(
         folder: Where to keep the checkpoint.
         on_progress: Called with the number of images streamed and of all that will be.
     """
-    n_first, n_streamed = learning.steps, stream.n_steps(learning.batch_size)
-    learning = replace(learning, steps=n_first + n_streamed)
+    n_first, n_streamed = learning.steps, stream.n_steps
+    learning = replace(learning, steps=n_first + n_streamed, n_streamed=n_streamed)
     report = on_progress or (lambda *_: None)
-    total = stream.n_images(learning.batch_size)
+    total = stream.n_images()
     with lock_folder(folder):
         made_from = "" if folder is None else _fingerprint(aug, table, stream, learning)
         checkpoint = _Checkpoint(folder, made_from)
@@ -269,12 +285,12 @@ def learn_from_stream(
             while descent.n_steps < n_first:
                 descent.step(learning.loss_of(aug, next(batches), descent.n_steps))
         done = descent.n_steps - n_first
-        report(stream.n_images(learning.batch_size, done), total)
+        report(stream.n_images(done), total)
         for batch in islice(stream.batches(aug, learning, start=done), n_streamed - done):
             descent.step(learning.loss_of(aug, batch, descent.n_steps))
             checkpoint.save(aug, descent, now=descent.n_steps == learning.steps)
             done = descent.n_steps - n_first
-            report(stream.n_images(learning.batch_size, done), total)
+            report(stream.n_images(done), total)
     finish(aug, learning)
 
 
@@ -329,8 +345,9 @@ def _fingerprint(aug: InstaAug, table: ViewTable, stream: ImageStream, learning:
     loss = single_losses(table.outputs_of(some), table.targets[some], learning.loss).mean()
     facts = [
         stream.views.fingerprint, len(stream.images), stream.condensed, learning.objective,
-        learning.n_views, learning.steps, learning.batch_size, learning.learning_rate,
-        learning.seed, aug.merge, aug.sharpness, repr(aug.settings), f"{float(loss):.4g}",
+        learning.n_views, learning.steps, learning.n_streamed, learning.batch_size,
+        stream.batch_size, learning.learning_rate, learning.seed, aug.merge, aug.sharpness,
+        repr(aug.settings), f"{float(loss):.4g}",
         _crc(table.outputs), _crc(table.targets.numpy()),
     ]  # fmt: skip
     digest = hashlib.sha256(json.dumps(facts).encode())
