@@ -74,6 +74,8 @@ def test_views_are_rendered_in_the_size_of_the_other_model(
     assert other.augmenter.render(x, views.theta[1]).shape == (3, 3, 24, 24)
     assert torch.equal(views.theta, fitted.aug.views(x, 3, select="top").theta)
     assert isinstance(other.augmenter, ResizedViews)
+    for name in ("select", "merge", "sharpness", "calibration"):
+        assert getattr(other.augmenter, name) == getattr(fitted.aug, name)
     assert other.facts.image_size == 24
 
 

@@ -302,7 +302,7 @@ def _merge_share(
     for count in counts:
         seen = torch.stack(list(views[:count]))
         kept = max(1, round(share * count))
-        sure = torch.stack([confidence(view, 1.0) for view in seen])
+        sure = torch.stack([confidence(view / rule.calibration, 1.0) for view in seen])
         order = sure.argsort(dim=0, descending=True)[:kept]
         best = seen[order, torch.arange(seen.shape[1], device=seen.device)]
         ((_, merged),) = _merge_first(best, [kept], rule)
