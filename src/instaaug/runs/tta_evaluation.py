@@ -203,19 +203,19 @@ class _Scorer:
         if not counts:
             self.on_batch(len(self.images) + (0 if judges is None else len(judges)))
             return
-        own, mean = self.fitted.rule, MEAN
-        rules = [own] if is_ours or self.fit is None or own == mean else [own, mean]
+        own = self.fitted.rule
+        rules = [own] if is_ours or own == MEAN else [own, MEAN]
         merged = self._merge(method, self.images, counts, rules)
         known = None if judges is None else self._merge(method, judges, counts, rules)
         for count in counts:
-            chosen = 0 if known is None else self._choose(known, count)
+            chosen = len(rules) - 1 if count == 1 else self._choose(known, count)
             yield score(
                 method.name,
                 float(count),
                 merged[chosen][count],
                 self.images.targets,
                 temperature=self._temperature(known, chosen, count),
-                rule=rules[chosen] if count > 1 else mean,
+                rule=rules[chosen] if count > 1 else MEAN,
                 cost=self.costs.cost(method.augmenter, float(count), select=method.select),
             )
 
@@ -235,8 +235,13 @@ class _Scorer:
             ),
         )
 
-    def _choose(self, known: Sequence[dict[int, Logits]], count: int) -> int:
-        """The rule that explains the images of the fit best, after the temperature it needs."""
+    def _choose(self, known: Sequence[dict[int, Logits]] | None, count: int) -> int:
+        """The rule that explains the images of the fit best, after the temperature it needs.
+
+        The first, that of the run, if there are no such images.
+        """
+        if known is None:
+            return 0
         losses = [self._loss(merged[count]) for merged in known]
         return losses.index(min(losses))
 
