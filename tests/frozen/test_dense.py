@@ -10,6 +10,7 @@ from instaaug import fit_tta
 from instaaug import transforms as T
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.frozen.table import FrozenViews
+from instaaug.objectives import ViewObjective
 from tests.support.models import images
 
 LEFT = (-0.5, 0.0, 1.0, 2.0)
@@ -53,7 +54,7 @@ def test_the_table_holds_maps_in_the_frame_of_the_image() -> None:
 
 
 @pytest.mark.parametrize("objective", ["views", "single"])
-def test_the_view_that_helps_the_map_comes_first(objective: str) -> None:
+def test_the_view_that_helps_the_map_comes_first(objective: ViewObjective) -> None:
     x, masks = scenes()
     aug = fit_tta(
         BrightPixels(), (x, masks), CROP, dense=True, features="none", n_samples=2,
@@ -87,8 +88,8 @@ def test_another_loss_gets_maps_and_targets() -> None:
 
 def test_what_cannot_be_fitted_is_said() -> None:
     x, masks = scenes(4)
-    with pytest.raises(ArgumentError, match=r"`merge` must be .logit. for dense=True: got 'auto'"):
-        fit_tta(BrightPixels(), (x, masks), CROP, dense=True, features="none", merge="auto")
+    with pytest.raises(ArgumentError, match=r"`merge` must be .logit., .*got 'confidence'"):
+        fit_tta(BrightPixels(), (x, masks), CROP, dense=True, features="none", merge="confidence")
     with pytest.raises(ArgumentError, match="`transform` must offer views that can be listed"):
         fit_tta(BrightPixels(), (x, masks), "rotation", dense=True, features="none")
     with pytest.raises(ShapeError, match=r"`data` must give a map of targets.*got.*\(\)"):

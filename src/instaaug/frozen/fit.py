@@ -217,7 +217,7 @@ def fit_tta(
                 views, images, folder=kept_in, loss=learning.loss, on_progress=on_table
             )
         check_table(table, views, images, loss=learning.loss)
-        if loss is None:
+        if loss is None and not dense:
             learning = _merge_by_confidence(aug, table, learning, merge, sharpness)
         honest = replace(table, calibration=aug.calibration)
         small = condense(honest) if condensed else table
@@ -351,10 +351,10 @@ def _view_counts(n_samples: int | Sequence[int]) -> tuple[int, ...]:
 
 def _map_size(images: NormalizedImages, merge: str, *, tabulated: bool) -> tuple[int, int]:
     """Height and width of the targets of a model that returns maps; raise if it cannot work."""
-    if merge != "logit":
+    if merge == "confidence":
         raise ArgumentError(
-            f'`merge` must be "logit" for dense=True: got {merge!r}. Any rule can be given to '
-            "aug.wrap afterwards."
+            '`merge` must be "logit", or "auto", which is the same, for dense=True: got '
+            f"{merge!r}. Any rule can be given to aug.wrap afterwards."
         )
     if not tabulated:
         raise ArgumentError(

@@ -125,7 +125,7 @@ class FrozenViews:
     def outputs(self, x: Images) -> tuple[Float[Tensor, "batch k *rest"], Maps | None]:
         """Outputs for all views of a batch, and the features of the original images."""
         x = x.to(device_of(self.model))
-        features, returned, outputs = None, None, []
+        features, returned, outputs = None, None, list[Tensor]()
         with evaluation_mode(self.model):
             for k, row in enumerate(self.rows.to(x)):
                 theta = row.expand(len(x), -1)
