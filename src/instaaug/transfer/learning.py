@@ -33,7 +33,9 @@ BELOW_UNIFORM = (0.1, 0.4)  # nats of entropy that a learned distribution may li
 SHARES = (0.5, 1.0)  # of an image's own losses
 N_FOLDS = 4
 N_AXES = 256
-STEPS, WARM_STEPS, LAST_STEPS = 20, 8, 60
+STEPS, WARM_STEPS, LAST_STEPS = 20, 8, 60  # at least
+MOST_STEPS = 200
+WORK = 1.2e10  # multiply-adds of a head; small problems are solved to the end
 SHARPNESS = 0.5  # of confidence, while candidates are compared
 
 Logits = Float[Tensor, "n k classes"]
@@ -332,6 +334,10 @@ class _Search:
     def _losses(self, logits: Logits) -> Tensor:
         return losses_of_boxes(logits, self.targets)
 
+    @cached_property
+    def _affordable_steps(self) -> int:
+        return min(MOST_STEPS, int(WORK / (self.z.numel() * self.data.num_classes)))
+
     def _random(self, least: float) -> Weigh:
         return lambda rows, _: uniform_weights(self.data.sides, least, len(rows))
 
@@ -340,7 +346,7 @@ class _Search:
     ) -> Head:
         return fit_head(
             self.z[rows], weights, self.targets[rows], num_classes=self.data.num_classes,
-            decay=decay, start=start, max_steps=steps,
+            decay=decay, start=start, max_steps=max(steps, self._affordable_steps),
         )  # fmt: skip
 
 
