@@ -65,6 +65,9 @@ def _print_results(console: Console, run: Run, results: dict[str, Any]) -> None:
             "No class has a second image: nothing could be chosen on images that were left out. "
             "The head has learned from all boxes, and views are spread evenly.",
         )
+    if learned["views"] is not None:
+        print_words(console, learned["views"]["dependence_in_words"])
+        print_words(console, learned["views"]["verdict"])
     if results["n_test"]:
         _print_test(console, results)
     picture = f"Look at {run.crops_file}; all" if run.crops_file.is_file() else "All"

@@ -24,8 +24,7 @@ from instaaug.runs.frozen_model import (
     split_by_hash,
 )
 from instaaug.runs.settings import TransferSettings
-from instaaug.runs.tta import FittedViews, load_fitted, model_hash, write_crops
-from instaaug.runs.view_scores import batch_counter, merge_outputs, score
+from instaaug.runs.tta import FittedViews, load_fitted, model_hash, score_rows, write_crops
 from instaaug.transfer import Transfer, fit_transfer
 from instaaug.transforms import Transform, make_transforms
 
@@ -195,22 +194,7 @@ def _finish(
     n_best = min(max(config.views.counts), len(all_views(transfer.augmenter)))
     average_policy(transfer.augmenter, batches, n_best).save(run.policy_file)
     write_crops(run, fitted, test if len(test) else train)
-    counts = (1, *config.views.counts)
-    rows: list[dict[str, Any]] = [
-        {"views": n, "temperature": fitted.temperature(n)} for n in counts
-    ]
-    if len(test):
-        merged = merge_outputs(
-            transfer.augmenter, fitted.model, fitted.model.normalize(test), counts,
-            select=transfer.augmenter.select, rule=fitted.rule,
-            on_batch=batch_counter(on_score, len(test)),
-        )  # fmt: skip
-        rows = [
-            score(
-                "the image" if n == 1 else f"{n} views", float(n), merged[n], test.targets,
-                temperature=fitted.temperature(n),
-            ).to_dict() for n in counts
-        ]  # fmt: skip
+    rows = score_rows(fitted, train, test, on_score)
     return {
         "model": config.backbone.name,
         "data": config.data.source,
@@ -223,6 +207,7 @@ def _finish(
         "sharpness": transfer.augmenter.sharpness,
         "skipped": list(train.skipped),
         "split_hash": facts.split_hash,
+        "temperatures": {str(n): t for n, t in fitted.temperatures.items()},
         "transfer": transfer.results,
         "rows": rows,
     }

@@ -71,6 +71,7 @@ __all__ = [
     "fit_views",
     "load_fitted",
     "model_hash",
+    "score_rows",
     "write_crops",
 ]
 
@@ -426,35 +427,7 @@ def _finish(
     fitted = FittedViews(config, facts, found.source, found.model, aug, temperatures)
     _write_policy(run, fitted, fit)
     write_crops(run, fitted, held_out if len(held_out) else fit)
-    counter = CostCounter(
-        found.model, found.model.normalize(fit).first(1).to(device_of(aug)), found.size
-    )
-    costs = {n: counter.cost(aug, float(n), select=aug.select) for n in counts}
-    rows: list[dict[str, Any]] = [
-        {"views": count, "cost": costs[count], "temperature": temperatures[count]}
-        for count in counts
-    ]
-    if len(held_out):
-        inputs = found.model.normalize(held_out)
-        on_batch = batch_counter(on_score, len(held_out))
-        merged = merge_outputs(
-            aug,
-            found.model,
-            inputs,
-            range(1, max(counts) + 1) if aug.stop_rule else counts,
-            select=aug.select,
-            rule=fitted.rule,
-            on_batch=on_batch,
-        )
-        rows = [
-            score(
-                "the image" if count == 1 else f"{count} views", float(count), merged[count],
-                held_out.targets, temperature=temperatures[count], cost=costs[count],
-                rule=fitted.rule if count > 1 else MEAN,
-            ).to_dict() for count in counts
-        ]  # fmt: skip
-        if aug.stop_rule is not None:
-            rows += _rows_with_stop(aug.stop_rule, merged, held_out.targets, counter, fitted)
+    rows = score_rows(fitted, fit, held_out, on_score)
     return {
         "model": config.model.name,
         "data": config.data.source,
@@ -473,6 +446,50 @@ def _finish(
         "split_hash": facts.split_hash,
         "rows": rows,
     }
+
+
+def score_rows(
+    fitted: FittedViews,
+    fit: LabeledImages,
+    held_out: LabeledImages,
+    on_score: OnProgress | None,
+) -> list[dict[str, Any]]:
+    """Scores of each number of views on held-out images; without any, costs and temperatures.
+
+    Arguments:
+        fitted: The model and its views.
+        fit: The images that it was fitted to.
+        held_out: Others, or none.
+        on_score: Called with the number of images that were predicted, and of all.
+    """
+    aug, model = fitted.aug, fitted.model
+    counts = (1, *fitted.config.views.counts)
+    example = model.normalize(fit).first(1).to(device_of(aug))
+    counter = CostCounter(model, example, fitted.facts.image_size)
+    costs = {n: counter.cost(aug, float(n), select=aug.select) for n in counts}
+    if not len(held_out):
+        return [
+            {"views": n, "cost": costs[n], "temperature": fitted.temperature(n)} for n in counts
+        ]
+    merged = merge_outputs(
+        aug,
+        model,
+        model.normalize(held_out),
+        range(1, max(counts) + 1) if aug.stop_rule else counts,
+        select=aug.select,
+        rule=fitted.rule,
+        on_batch=batch_counter(on_score, len(held_out)),
+    )
+    rows = [
+        score(
+            "the image" if n == 1 else f"{n} views", float(n), merged[n], held_out.targets,
+            temperature=fitted.temperature(n), cost=costs[n],
+            rule=fitted.rule if n > 1 else MEAN,
+        ).to_dict() for n in counts
+    ]  # fmt: skip
+    if aug.stop_rule is not None:
+        rows += _rows_with_stop(aug.stop_rule, merged, held_out.targets, counter, fitted)
+    return rows
 
 
 def _rows_with_stop(

@@ -27,6 +27,7 @@ from instaaug.frozen import (
 )
 from instaaug.frozen.images import TrainingData
 from instaaug.frozen.table import all_views
+from instaaug.frozen.validation import Validation
 from instaaug.networks import FrozenFeatures
 from instaaug.networks.backbone import Backbone, FeatureClassifier
 from instaaug.networks.frozen_features import N_EVIDENCE, class_evidence
@@ -78,10 +79,17 @@ class Transfer(nn.Module):
         """Logits of images as the data had them: 8-bit, or numbers in [0, 1]."""
         return self.predictor(self.n_views)(self.prepare(images))
 
-    def predictor(self, n_views: int) -> TestTimeAugmentation:
-        """The classifier with so many views of each image; it takes normalized images."""
+    def predictor(self, n_views: int, *, mean_views: float | None = None) -> TestTimeAugmentation:
+        """The classifier with so many views of each image; it takes normalized images.
+
+        Arguments:
+            n_views: Views per image, at most.
+            mean_views: Views per image on average, spent where they help most.
+        """
         temperature = self.temperatures.get(n_views, 1.0)
-        return self.augmenter.wrap(self.classifier, n_views, temperature=temperature).eval()
+        return self.augmenter.wrap(
+            self.classifier, n_views, temperature=temperature, mean_views=mean_views
+        ).eval()
 
     def prepare(self, images: Images) -> Float[Tensor, "batch channels height width"]:
         """Images, normalized as the backbone expects."""
@@ -245,9 +253,11 @@ def fit_transfer(
             learned.counted, counts=counts, size=size, merge=merge, sharpness=sharpness,
             seed=seed,
         )  # fmt: skip
+    found = augmenter.validation
     return Transfer(
         classifier, augmenter, n_views=max(counts), mean=mean, std=std,
-        temperatures=learned.temperatures, results=_describe(learned, len(table)),
+        temperatures=learned.temperatures if found is None else found.temperatures,
+        results=_describe(learned, len(table), found),
     )  # fmt: skip
 
 
@@ -338,11 +348,12 @@ def _count_classes(targets: Tensor, num_classes: int | None) -> int:
     return num_classes or most
 
 
-def _describe(learned: LearnedHead, n_images: int) -> dict[str, Any]:
+def _describe(learned: LearnedHead, n_images: int, found: Validation | None) -> dict[str, Any]:
     """What was tried, what was chosen, and what an image's own weights were worth."""
     gain = learned.input_gain
     return {
         "n_images": n_images,
+        "views": None if found is None else found.to_dict(),
         "n_folds": len(learned.heads),
         "chosen": None if learned.chosen is None else learned.chosen.to_dict(),
         "candidates": [candidate.to_dict() for candidate in learned.candidates],

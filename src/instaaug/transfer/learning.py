@@ -15,6 +15,8 @@ from torch.nn import functional as F
 
 from instaaug.augmentation.at_test_time import confidence
 from instaaug.frozen.calibration import fit_temperature
+from instaaug.frozen.fit import make_loss
+from instaaug.frozen.ordering import greedy_order
 from instaaug.frozen.table import ViewTable, condense
 from instaaug.stats import bootstrap_interval
 from instaaug.transfer.box_weights import (
@@ -26,7 +28,7 @@ from instaaug.transfer.box_weights import (
 from instaaug.transfer.folds import similar_folds
 from instaaug.transfer.heads import Head, PrincipalAxes, fit_head
 
-__all__ = ["BoxFeatures", "Candidate", "LearnedHead", "greedy_order", "learn_head"]
+__all__ = ["BoxFeatures", "Candidate", "LearnedHead", "learn_head"]
 
 DECAYS = (1e-2, 3e-3, 1e-3)
 BELOW_UNIFORM = (0.1, 0.4)  # nats of entropy that a learned distribution may lie below uniform
@@ -315,7 +317,7 @@ class _Search:
         """The loss of each image, averaged over numbers of views; accuracy by their number."""
         logits, targets = logits[self.counted], self.targets[self.counted]
         logits = logits / fit_temperature(logits.mean(dim=1), targets)
-        order = greedy_order(logits, targets, max(self.counts), sharpness=SHARPNESS)
+        order = order_boxes(logits, targets, max(self.counts), sharpness=SHARPNESS)
         losses, accuracy = [], {}
         for n in self.counts:
             merged = merge_boxes(logits[:, order[:n]], SHARPNESS)
@@ -325,7 +327,7 @@ class _Search:
 
     def _temperatures(self, logits: Logits) -> dict[int, float]:
         logits, targets = logits[self.counted], self.targets[self.counted]
-        order = greedy_order(logits, targets, max(self.counts), sharpness=SHARPNESS)
+        order = order_boxes(logits, targets, max(self.counts), sharpness=SHARPNESS)
         return {
             n: fit_temperature(merge_boxes(logits[:, order[:n]], SHARPNESS), targets)
             for n in (1, *self.counts)
@@ -350,28 +352,13 @@ class _Search:
         )  # fmt: skip
 
 
-def greedy_order(
+def order_boxes(
     logits: Logits, targets: Int[Tensor, " n"], n_views: int, *, sharpness: float
 ) -> list[int]:
     """One order of boxes for all images: the first, then whichever lowers the loss most."""
     table = condense(ViewTable(logits.numpy(), targets))
-    outputs, labels = torch.from_numpy(table.outputs).float(), table.targets.long()
     weights = confidence(logits.flatten(0, 1), sharpness).view(logits.shape[:2])
-    order, total, mass = [0], outputs[:, 0] * weights[:, :1], weights[:, :1]
-    while len(order) < n_views:
-        rest = [k for k in range(outputs.shape[1]) if k not in order]
-        losses = [
-            F.cross_entropy(
-                (total + outputs[:, k] * weights[:, k, None]) / (mass + weights[:, k, None]),
-                labels,
-            )
-            for k in rest
-        ]
-        best = rest[int(torch.stack(losses).argmin())]
-        order.append(best)
-        total = total + outputs[:, best] * weights[:, best, None]
-        mass = mass + weights[:, best, None]
-    return order
+    return [0, *greedy_order(table, make_loss(None), n_views, confidence=weights)]
 
 
 def merge_boxes(logits: Logits, sharpness: float) -> Float[Tensor, "n classes"]:
