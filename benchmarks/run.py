@@ -17,6 +17,7 @@ from benchmarks import (
     rotation,
     scaling,
     tiny_imagenet,
+    transfer,
     variance,
     views,
     where_time_goes,
@@ -30,7 +31,7 @@ PRINTING = {
     m.__name__.split(".")[-1]: m
     for m in (
         *(budgets, memory, scaling, where_time_goes, phi_resolution, variance, rotation),
-        *(tiny_imagenet, leaderboard, contrastive, frozen, exact_gradient),
+        *(tiny_imagenet, leaderboard, contrastive, frozen, exact_gradient, transfer),
     )
 }
 

@@ -24,9 +24,15 @@ from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.functional.warp import PaddingMode
 from instaaug.objectives import Baseline, Rule
 from instaaug.parameterizations import Conditioning
-from instaaug.runs import frozen_model, training, tta
+from instaaug.runs import frozen_model, training, transfer, tta
 from instaaug.runs.folder import Run
-from instaaug.runs.settings import RunSettings, TrainSettings, TtaSettings, read_run_settings
+from instaaug.runs.settings import (
+    RunSettings,
+    TrainSettings,
+    TransferSettings,
+    TtaSettings,
+    read_run_settings,
+)
 from instaaug.settings import SettingInfo, setting_infos
 from instaaug.tasks import Checkpoints
 from instaaug.tasks.optimization import OptimizerName, ScheduleName
@@ -34,10 +40,14 @@ from tests.support.tiny_training import labeled_halves, parameters_of
 
 TRAIN = {info.name: info for info in setting_infos(TrainSettings)}
 TTA = {info.name: info for info in setting_infos(TtaSettings)}
-ALL = [*TRAIN.values(), *TTA.values()]
+TRANSFERRED = {info.name: info for info in setting_infos(TransferSettings)}
+ALL = [*TRAIN.values(), *TTA.values(), *TRANSFERRED.values()]
 BASE = TrainSettings.from_mapping({"trainer.accelerator": "cpu", "views.n_views": 2})
 FROZEN = TtaSettings.from_mapping(
     {"model": "tests.support.spots:spotter", "data": "spots", "phi.steps": 2}
+)
+TRANSFER = TransferSettings.from_mapping(
+    {"backbone": "tests.support.spots:spotter", "data": "spots"}
 )
 
 
@@ -455,6 +465,88 @@ def test_a_band_of_entropy_asks_for_single_views() -> None:
     assert FROZEN.override({"phi.objective": "ensemble"}).objective == "ensemble"
 
 
+# What a transfer makes of its settings
+
+
+def capture_transfer(config: TransferSettings) -> CapturedFit:
+    """Prepare a transfer, and begin it, without running a backbone."""
+    found: dict[str, Any] = {"n_threads": None}
+    source = frozen_model.find_model("tests.support.spots:spotter")
+
+    def find_model(name: str) -> frozen_model.ModelSource:
+        found["asked"] = name
+        return source
+
+    def load_data(source: str, **arguments: Any) -> DataSplits:
+        found["data"] = {"source": source, **arguments}
+        return replace(IMAGES, test=IMAGES.train.subset([]))
+
+    def fit_transfer(_: Any, images: Any, transforms: Any, **arguments: Any) -> None:
+        found["fit"] = {"transforms": transforms, **arguments}
+        raise RuntimeError("The fit begins.")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transfer, "find_model", find_model)
+        patch.setattr(transfer, "load_data", load_data)
+        patch.setattr(transfer, "fit_transfer", fit_transfer)
+        patch.setattr(torch, "set_num_threads", lambda n: found.update(n_threads=n))
+        ready = transfer._prepare(config, None)
+        with pytest.raises(RuntimeError, match="The fit begins"):
+            transfer._fit(config, ready, Run("somewhere"), None)
+    return CapturedFit(
+        **found,
+        model=ready.model,
+        sizes=frozen_model.choose_sizes(config, source),
+        classes=ready.splits.train.classes,
+        splits=ready.splits,
+    )
+
+
+TRANSFER_EFFECTS: Mapping[str, FitEffect] = {
+    "seed": (7, of_fit("seed")),
+    "threads": (3, lambda seen: seen.n_threads),
+    "data": ("elsewhere", of_loading("source")),
+    "data.options": ({"n": 3}, of_loading("options")),
+    "data.decode_size": (32, of_loading("size")),
+    "data.test_fraction": (0.5, lambda seen: len(seen.splits.test)),
+    "data.limit": (8, lambda seen: len(seen.splits.train)),
+    "data.path_column": ("file", of_loading("path_column")),
+    "data.target_column": ("label", of_loading("target_column")),
+    "data.on_bad_image": ("skip", of_loading("on_bad_image")),
+    "data.cache_dir": ("cache", of_loading("cache_dir")),
+    "backbone": ("timm:tiny", lambda seen: seen.asked),
+    "backbone.output": ("features", lambda seen: seen.model.output is None),
+    "backbone.mean": ("imagenet", of_frozen_model("mean")),
+    "backbone.std": ([0.5], of_frozen_model("std")),
+    "backbone.image_size": (24, of_fit("size")),
+    "backbone.channels": (1, of_frozen_model("channels")),
+    "backbone.use_output": (True, of_fit("use_output")),
+    "crop.grid": ([[1, 1], [0.5, 2]], lambda seen: seen.fit["transforms"][0].levels),
+    "crop.mirror": (True, lambda seen: len(seen.fit["transforms"])),
+    "views": ([3], of_fit("n_samples")),
+    "views.merge": ("confidence", of_fit("merge")),
+    "views.sharpness": (2.0, of_fit("sharpness")),
+    "views.steps": (9, of_fit("steps")),
+}
+TRANSFER_CONTEXT: dict[str, dict[str, Any]] = {
+    "backbone.std": {"backbone.mean": [0.5], "backbone.std": [1.0]}
+}
+
+
+def test_every_setting_of_a_transfer_is_in_the_table() -> None:
+    assert set(TRANSFERRED) - set(TRANSFER_EFFECTS) == {"kind"}
+    assert set(TRANSFER_EFFECTS) <= set(TRANSFERRED)
+
+
+@pytest.mark.parametrize("name", TRANSFER_EFFECTS)
+def test_every_setting_of_a_transfer_does_something(name: str) -> None:
+    value, effect = TRANSFER_EFFECTS[name]
+    before = TRANSFER.override(TRANSFER_CONTEXT.get(name, {}))
+    after = before.override({name: value})
+    assert after != before
+    assert effect(capture_transfer(after)) != effect(capture_transfer(before))
+
+
 # One meaning
 
 
@@ -463,6 +555,7 @@ def test_a_band_of_entropy_asks_for_single_views() -> None:
     [
         *((BASE, TRAIN[name], value) for name, (value, _) in EFFECTS.items()),
         *((FROZEN, TTA[name], value) for name, (value, _) in FIT_EFFECTS.items()),
+        *((TRANSFER, TRANSFERRED[name], value) for name, (value, _) in TRANSFER_EFFECTS.items()),
     ],
     ids=lambda item: item.name if isinstance(item, SettingInfo) else "",
 )

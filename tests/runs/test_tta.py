@@ -7,6 +7,7 @@ import torch
 
 from instaaug.data import LabeledImages
 from instaaug.frozen import fit_temperature
+from instaaug.runs.settings import TtaSettings
 from instaaug.runs.tta import FittedViews, fit_temperatures
 from instaaug.runs.view_scores import merge_outputs
 from tests.support.fitted_views import fit_spots
@@ -23,6 +24,7 @@ def test_temperatures_do_not_believe_what_was_learned_by_heart(
     noisy = LabeledImages(some.images, wrong, COLORS, rows=some.rows)
     fitted = fit_spots(noisy, **{"phi.network": "pyramid", "views": [2], "phi.steps": 60})
     config, model, aug = fitted.config, fitted.model, fitted.aug
+    assert isinstance(config, TtaSettings)
     flattered = merge_outputs(aug, model, model.normalize(noisy), (2,), select="top")
     honest = fit_temperatures(
         config, model, noisy, aug, size=16, counts=(1, 2), folder=tmp_path / "table"

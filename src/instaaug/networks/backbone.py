@@ -65,7 +65,8 @@ class Backbone(nn.Module):
         self.image_shape, self.use_output = image_shape, use_output
         self._output = output
         self.has_class_token = hasattr(model, "cls_token")
-        x = torch.randn(N_WATCHED, *image_shape, device=device_of(model))
+        generator = torch.Generator().manual_seed(0)  # the user's stays as it is
+        x = torch.rand(N_WATCHED, *image_shape, generator=generator).to(device_of(model))
         last = None if use_output else _last_linear(self.model, as_input_of(self.model, x), output)
         if last is not None:
             self.model.set_submodule(last, nn.Identity())

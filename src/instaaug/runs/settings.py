@@ -682,6 +682,7 @@ class TransferViewSettings(TtaViewSettings):
         "Average outputs plainly, or weighted by how sure the head is of each; auto takes what "
         "suits random views of the images.",
     )
+    steps: int = setting(100, "Steps in which φ learns the views of each image.", at_least=1)
 
 
 @dataclass(frozen=True)

@@ -161,6 +161,7 @@ def _fit(
         use_output=config.backbone.use_output,
         merge=config.views.merge,
         sharpness=config.views.sharpness,
+        steps=config.views.steps,
         seed=config.seed,
         folder=run.table,
         on_progress=on_table,

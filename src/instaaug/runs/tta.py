@@ -425,7 +425,7 @@ def _finish(
         else validation.temperatures
     )
     fitted = FittedViews(config, facts, found.source, found.model, aug, temperatures)
-    _write_policy(run, fitted, fit)
+    _write_policy(run, config, fitted, fit)
     write_crops(run, fitted, held_out if len(held_out) else fit)
     rows = score_rows(fitted, fit, held_out, on_score)
     return {
@@ -516,12 +516,14 @@ def _rows_with_stop(
     return rows
 
 
-def _write_policy(run: Run, fitted: FittedViews, images: LabeledImages) -> None:
+def _write_policy(
+    run: Run, config: TtaSettings, fitted: FittedViews, images: LabeledImages
+) -> None:
     """The best views on average over the images in the table, where views can be listed."""
     if can_tabulate(fitted.aug):
         views = _frozen_views(fitted.model, fitted.aug)
-        images = _tabulated(fitted.config, fitted.model, images, views)
-        n = min(max(fitted.config.views.counts), len(all_views(fitted.aug)))
+        images = _tabulated(config, fitted.model, images, views)
+        n = min(max(config.views.counts), len(all_views(fitted.aug)))
         batches = (x for x, _ in fitted.model.normalize(images).batches(BATCH_SIZE))
         average_policy(fitted.aug, batches, n).save(run.policy_file)
 

@@ -175,6 +175,7 @@ def fit_transfer(
     use_output: bool = False,
     merge: Literal["logit", "confidence", "auto"] = "auto",
     sharpness: float | None = None,
+    steps: int = 100,
     seed: int = 0,
     folder: str | Path | None = None,
     on_progress: OnProgress | None = None,
@@ -203,6 +204,7 @@ def fit_transfer(
         merge: How logits of views become one: ``"logit"``, their mean; ``"confidence"``, with
             weights that fall with the entropy of each prediction; ``"auto"``, what suits.
         sharpness: How much confidence counts; chosen if absent.
+        steps: Steps in which φ learns the views of each image; more take more time.
         seed: Decides where learning the views starts.
         folder: Where to keep the features, so that an interrupted pass goes on. They take two
             bytes per number: 120 kB per image for 30 boxes and 1280 features.
@@ -217,7 +219,7 @@ def fit_transfer(
         >>> from instaaug.transforms import Crop
         >>> crops = Crop(((1.0, 1), (0.5, 2)))
         >>> backbone = PreActResNet18(10, width=0.0625)
-        >>> transfer = fit_transfer(backbone, (images, labels), crops, n_samples=3)
+        >>> transfer = fit_transfer(backbone, (images, labels), crops, n_samples=3, steps=5)
         >>> transfer(images).shape, transfer.classifier(images).shape
         (torch.Size([8, 2]), torch.Size([8, 2]))
     """
@@ -251,7 +253,7 @@ def fit_transfer(
         augmenter = _fit_views(
             classifier, images, transform, cross_fitted_table(learned, table, classifier),
             learned.counted, counts=counts, size=size, merge=merge, sharpness=sharpness,
-            seed=seed,
+            steps=steps, seed=seed,
         )  # fmt: skip
     found = augmenter.validation
     return Transfer(
@@ -296,6 +298,7 @@ def _fit_views(
     size: int | tuple[int, int] | None,
     merge: Literal["logit", "confidence", "auto"],
     sharpness: float | None,
+    steps: int,
     seed: int,
 ) -> InstaAug:
     """Which views to merge, learned from a table of left-out images."""
@@ -304,7 +307,8 @@ def _fit_views(
         classifier, Subset(images.dataset, rows.tolist()), transform,
         n_samples=sorted({max(n, 2) for n in counts}),
         features="none" if table.features is None else "model", size=size, mean=images.mean,
-        std=images.std, merge=merge, sharpness=sharpness, seed=seed, table=table.subset(rows),
+        std=images.std, merge=merge, sharpness=sharpness, steps=steps, seed=seed,
+        table=table.subset(rows),
     )  # fmt: skip
 
 
