@@ -116,7 +116,7 @@ def test_one_class_is_refused_and_leaves_no_run(tmp_path: Path) -> None:
     spot_folder(tmp_path / "all", 3)
     (tmp_path / "spots").mkdir()
     (tmp_path / "all" / "red").rename(tmp_path / "spots" / "red")
-    with pytest.raises(DataError, match="two classes or more"):
+    with pytest.raises(DataError, match="at least two classes: got 1"):
         fit_backbone(settings(tmp_path), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

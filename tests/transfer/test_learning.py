@@ -52,7 +52,7 @@ def test_losses_for_weights_come_from_heads_that_know_neither_fold() -> None:
 
 @pytest.mark.parametrize("good", [0, 2])
 def test_the_whole_image_is_taken_where_it_alone_is_good(good: int) -> None:
-    learned = learn_head(make_data(good=good, noise=1.5), counts=(1,))
+    learned = learn_head(make_data(good=good, noise=1.5), counts=(4,))
     assert learned.chosen is not None
     assert (learned.chosen.kind == "none") == (good == 0)
 

@@ -81,7 +81,7 @@ class StopRule(nn.Module):
         """Most views of an input."""
         return self.weight.shape[1] + 1
 
-    def price_for(self, mean_views: float) -> int:
+    def price_for(self, mean_views: float | int) -> int:
         """The number of the lowest price at which inputs like those of the fit keep to a budget.
 
         Arguments:

@@ -44,7 +44,7 @@ class ViewScores:
     """
 
     name: str
-    views: float
+    views: float | int
     accuracy: float
     nll: float
 
@@ -339,7 +339,7 @@ def _stopped_rows(
         yield _score(f"learned views, {budget:g} on average", views, logits, targets)
 
 
-def _score(name: str, views: float, logits: Tensor, targets: Tensor) -> ViewScores:
+def _score(name: str, views: float | int, logits: Tensor, targets: Tensor) -> ViewScores:
     nll = F.cross_entropy(logits / fit_temperature(logits, targets), targets)
     return ViewScores(name, views, _share(logits.argmax(dim=1) == targets), float(nll))
 

@@ -8,7 +8,7 @@ import torch
 
 from instaaug.data import DataSplits, LabeledImages, load_data
 from instaaug.data.cache import OnProgress
-from instaaug.errors import ArgumentError, DataError
+from instaaug.errors import ArgumentError
 from instaaug.frozen import average_policy
 from instaaug.frozen.table import all_views
 from instaaug.runs.folder import DataFacts, Run, check_outside
@@ -124,12 +124,6 @@ def load_transfer_splits(
         cache_dir=config.data.cache_dir,
         on_progress=on_decode,
     )
-    if len(splits.train.classes) < 2:
-        raise DataError(
-            f"`data` must have images of two classes or more: {config.data.source!r} has "
-            f"{', '.join(splits.train.classes) or 'none'}. Put the images of each class into a "
-            "folder of its own."
-        )
     if not len(splits.test):
         return split_by_hash(splits.train, config)
     train = splits.train
