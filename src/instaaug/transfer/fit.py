@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
@@ -32,7 +32,6 @@ from instaaug.networks import FrozenFeatures
 from instaaug.networks.backbone import Backbone, FeatureClassifier
 from instaaug.networks.frozen_features import N_EVIDENCE, class_evidence
 from instaaug.networks.model_interface import Output
-from instaaug.shapes import Images
 from instaaug.transfer.learning import BoxFeatures, LearnedHead, learn_head
 from instaaug.transforms import Transform
 
@@ -41,6 +40,9 @@ __all__ = ["Transfer", "fit_transfer"]
 FORMAT = "instaaug-transfer/1"
 HEAD, AUGMENTER, RESULTS = "head.safetensors", "aug.safetensors", "transfer.json"
 ROWS_AT_ONCE = 64
+
+Pixels = Shaped[Tensor, "batch channels height width"]
+"""Images of 8 bits, or numbers in [0, 1]."""
 
 
 class Transfer(nn.Module):
@@ -75,7 +77,7 @@ class Transfer(nn.Module):
         self.eval()
 
     @override
-    def forward(self, images: Images) -> Float[Tensor, "batch classes"]:
+    def forward(self, images: Pixels) -> Float[Tensor, "batch classes"]:
         """Logits of images as the data had them: 8-bit, or numbers in [0, 1]."""
         return self.predictor(self.n_views)(self.prepare(images))
 
@@ -91,7 +93,7 @@ class Transfer(nn.Module):
             self.classifier, n_views, temperature=temperature, mean_views=mean_views
         ).eval()
 
-    def prepare(self, images: Images) -> Float[Tensor, "batch channels height width"]:
+    def prepare(self, images: Pixels) -> Float[Tensor, "batch channels height width"]:
         """Images, normalized as the backbone expects."""
         no_targets = torch.zeros(len(images))
         return NormalizedImages((images, no_targets), mean=self.mean, std=self.std).first(
