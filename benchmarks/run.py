@@ -14,6 +14,7 @@ from benchmarks import (
     leaderboard,
     memory,
     phi_resolution,
+    retrieval,
     rotation,
     scaling,
     tiny_imagenet,
@@ -31,7 +32,7 @@ PRINTING = {
     m.__name__.split(".")[-1]: m
     for m in (
         *(budgets, memory, scaling, where_time_goes, phi_resolution, variance, rotation),
-        *(tiny_imagenet, leaderboard, contrastive, frozen, exact_gradient, transfer),
+        *(tiny_imagenet, leaderboard, contrastive, frozen, exact_gradient, transfer, retrieval),
     )
 }
 
