@@ -11,7 +11,7 @@ from instaaug.networks.backbone import Backbone, FeatureClassifier, pool_feature
 SHAPE = (3, 8, 8)
 
 
-def make_classifier() -> nn.Module:
+def make_classifier() -> nn.Sequential:
     torch.manual_seed(0)
     return nn.Sequential(
         nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),

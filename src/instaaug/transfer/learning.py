@@ -268,7 +268,7 @@ class _Search:
                 ).expand(len(rows), -1)
 
             yield self._try(f"one for all, {entropy:.1f} nats", "shared", shared, decay, heads)
-            for share in SHARES if below == BELOW_UNIFORM[0] else ():
+            for share in SHARES if below == BELOW_UNIFORM[0] and nested else ():
 
                 def own(
                     rows: Tensor, fold: int | None, entropy: float = entropy, share: float = share
@@ -280,16 +280,18 @@ class _Search:
                 yield self._try(name, "input", own, decay, heads)
 
     def _nested_losses(self, reference: _Trial) -> list[Tensor]:
-        """By fold: losses of all others, by heads that have learned from neither."""
-        nested = [self._losses(reference.logits) for _ in range(self.n_folds)]
+        """By fold: losses of all others, by heads that have learned from neither.
+
+        Of two folds nothing is left to learn from, and there are none.
+        """
         if self.n_folds < 3:
-            return nested
+            return []
+        nested = [self._losses(reference.logits) for _ in range(self.n_folds)]
         for one, other in combinations(range(self.n_folds), 2):
             rows = ((self.folds != one) & (self.folds != other)).nonzero()[:, 0]
-            head = self._fit(
-                rows, reference.weigh(rows, one), reference.candidate.decay,
-                start=reference.heads[one], steps=WARM_STEPS,
-            )  # fmt: skip
+            head = self._fit(  # from zero: the heads of the reference know one of the two
+                rows, reference.weigh(rows, one), reference.candidate.decay, steps=STEPS
+            )
             for out, of in ((one, other), (other, one)):
                 judged = self.folds == of
                 logits = head.logits(self.z[judged])
