@@ -13,6 +13,7 @@ from torch import Generator, Tensor, nn
 from typing_extensions import override
 
 from instaaug.augmentation.dense import Back, check_covered, warp_back
+from instaaug.augmentation.plan import Preview
 from instaaug.augmentation.stopping import StopRule
 from instaaug.augmentation.views import Merge, Select, Views
 from instaaug.errors import ArgumentError, InstaAugWarning, ShapeError, UnknownNameError
@@ -239,6 +240,7 @@ class Budget:
         *,
         n_samples: int,
         before: Int[Tensor, " batch"] | None = None,
+        previews: int = 0,
         temperature: float = 1.0,
     ) -> Index:
         """The inputs that get one more view in this round.
@@ -251,7 +253,8 @@ class Budget:
             merged: Logits of each input from its views so far.
             n_views: How many these are.
             n_samples: How many there are at most.
-            before: The top class of each input one view earlier; None in the first round.
+            before: The top class of each input one view earlier; None if there was none.
+            previews: Looks that there were before the first view, for a learned rule.
             temperature: What has divided the logits, for a rule that has learned without.
         """
         top = merged.softmax(dim=1).amax(dim=1)
@@ -261,7 +264,7 @@ class Budget:
         if self.stop is not None and self.mean_views is not None:
             going &= n_views == n_views.max()  # the others have stopped before
             going &= self.stop.goes_on(
-                merged * temperature, int(n_views.max()), before=before,
+                merged * temperature, int(n_views.max()) - 1 + previews, before=before,
                 price=self.stop.price_for(self.mean_views),
             )  # fmt: skip
         inputs = going.nonzero()[:, 0]
@@ -278,6 +281,7 @@ def merge_in_rounds(
     merging: Merging,
     budget: Budget,
     first: Tensor | None = None,
+    before: Int[Tensor, " batch"] | None = None,
 ) -> tuple[Tensor, Int[Tensor, " batch"]]:
     """Merged outputs, and how many views each took: one view for all, then rounds of one view.
 
@@ -287,6 +291,7 @@ def merge_in_rounds(
         merging: How they become one.
         budget: Who gets another.
         first: Scores of view 0 of all inputs, if they are known.
+        before: The top class of a preview, if there was one.
     """
     n_samples, batch = weight.shape
     everyone = torch.arange(batch, device=weight.device)
@@ -297,12 +302,12 @@ def merge_in_rounds(
             f"`mean_views`: got {tuple(scores.shape)}. Leave both out."
         )
     total = merging.total(scores[None], weight[:1])
-    n_views, before = torch.ones_like(everyone), None
+    n_views, previews = torch.ones_like(everyone), 0 if before is None else 1
     while True:
         merged = merging.finish(total, weight, n_views)
         chosen = budget.next_inputs(
             merged.detach(), n_views, n_samples=n_samples, before=before,
-            temperature=merging.temperature,
+            previews=previews, temperature=merging.temperature,
         )  # fmt: skip
         if not len(chosen):
             return merged, n_views
@@ -419,8 +424,39 @@ class TestTimeAugmentation(nn.Module):
     def outputs_and_counts(
         self, x: Images, generator: Generator | None = None
     ) -> tuple[Tensor, Int[Tensor, " batch"]]:
-        """Merged outputs, and the number of views that each input took."""
+        """Merged outputs, and the number of views that each input took; 0 for a preview alone."""
         self._warn_in_training_mode()
+        stop, preview = self.budget.stop, self.augmenter.preview
+        if preview is None or stop is None or self.budget.mean_views is None or not len(x):
+            return self._merge_views(x, generator)
+        outputs = self._look(x, preview)
+        going = stop.goes_on(
+            outputs.detach(), 0, price=stop.price_for(self.budget.mean_views)
+        ).nonzero()[:, 0]
+        outputs, n_views = (
+            outputs / self.merging.temperature,
+            torch.zeros_like(x[:, 0, 0, 0]).long(),
+        )
+        if not len(going):
+            return outputs, n_views
+        tops = outputs.detach().argmax(dim=1)[going]
+        merged, taken = self._merge_views(x[going], generator, before=tops)
+        outputs = outputs.to(merged.dtype).index_copy(0, going, merged)
+        return outputs, n_views.index_copy(0, going, taken)
+
+    def _look(self, x: Images, preview: Preview) -> Tensor:
+        """Outputs for the whole inputs in a smaller size."""
+        rule = Merging(output=self.merging.output)
+        chunk = self.chunk_size or self._best_chunk(x, 1)
+        parts = []
+        for some in x.split(chunk):
+            inputs = as_input_of(self.model, self.augmenter.resize(some, preview.size))
+            parts.append(rule.scores(self.model(inputs), len(some)))
+        return preview.factor * torch.cat(parts)
+
+    def _merge_views(
+        self, x: Images, generator: Generator | None, before: Index | None = None
+    ) -> tuple[Tensor, Int[Tensor, " batch"]]:
         views = self._views(x, generator)
         n = len(views.theta)
         weight = self.merging.weights(views)
@@ -436,7 +472,12 @@ class TestTimeAugmentation(nn.Module):
                 return torch.cat([self._scores(x[i], views.theta[v, i]) for v, i in pairs])
 
             return merge_in_rounds(
-                scores_of, weight, merging=self.merging, budget=self.budget, first=first
+                scores_of,
+                weight,
+                merging=self.merging,
+                budget=self.budget,
+                first=first,
+                before=before,
             )
         total = self._total(x, views.theta, weight, first=first, chunk=chunk)
         n_views = torch.full((len(x),), n, device=x.device)

@@ -10,6 +10,7 @@ from torch import Generator, Tensor, nn
 from typing_extensions import override
 
 from instaaug.augmentation.at_test_time import Merge, Merging, TestTimeAugmentation
+from instaaug.augmentation.plan import Preview
 from instaaug.augmentation.stopping import StopRule
 from instaaug.augmentation.views import Select, Views
 from instaaug.errors import ArgumentError
@@ -123,6 +124,15 @@ class Augmenter(nn.Module, ABC):
     def stop_rule(self) -> StopRule | None:
         """When an input needs no further view, where a fit has learned that."""
         return None
+
+    @property
+    def preview(self) -> Preview | None:
+        """A first, smaller look at the whole input, where a fit has found that it saves time."""
+        return None
+
+    def resize(self, x: Images, size: int) -> Rendered:
+        """The inputs as they are, in another size."""
+        raise NotImplementedError(f"{type(self).__name__} has no other sizes")
 
     averages_views: bool = True
     """Whether its authors test it on the average of several views, not on each input as it is."""

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from instaaug.augmentation import checks, weights_file
 from instaaug.augmentation.augmenter import AugmentedBatch, Augmenter
-from instaaug.augmentation.plan import PlanShape, ViewPlan
+from instaaug.augmentation.plan import PlanShape, Preview, ViewPlan
 from instaaug.augmentation.settings import (
     Estimator,
     InstaAugSettings,
@@ -123,6 +123,9 @@ class InstaAug(Augmenter):
 
     learns_from_training_loss = True
 
+    plan: ViewPlan | None
+    """What a fit for a frozen model found out for all inputs."""
+
     validation: Any = None
     """What the cross-validation of a fit for a frozen model found; it is not saved."""
 
@@ -200,13 +203,24 @@ class InstaAug(Augmenter):
     def set_plan(self, shape: PlanShape) -> ViewPlan:
         """Give the augmenter an empty plan of views, for a fit to fill in."""
         self.settings = replace(self.settings, plan=shape)
-        self.plan = ViewPlan(shape).to(next(self.parameters()).device)
-        return self.plan
+        plan = ViewPlan(shape).to(next(self.parameters()).device)
+        self.plan = plan
+        return plan
 
     @property
     @override
     def stop_rule(self) -> StopRule | None:
         return None if self.plan is None else self.plan.stop
+
+    @property
+    @override
+    def preview(self) -> Preview | None:
+        return None if self.plan is None else self.plan.preview
+
+    @override
+    def resize(self, x: Images, size: int) -> Rendered:
+        transform = replace(self.transform, size=(size, size))
+        return transform.resize(x, padding_mode=self.settings.padding_mode)
 
     def other_choices(self, joint: Joint) -> CategoricalTheta:
         """The distribution over views other than the input as it is, ranked by the plan if any."""
@@ -257,7 +271,7 @@ class InstaAug(Augmenter):
         checks.check_baseline(settings, any_finite=bool(self.finite))
         n_choices = {name: families[name].n_raw for name in self.finite}
         self.baseline_heads = _BaselineHeads(self.phi, settings.baseline, n_choices)
-        self.plan: ViewPlan | None = None if settings.plan is None else ViewPlan(settings.plan)
+        self.plan = None if settings.plan is None else ViewPlan(settings.plan)
 
     def distribution(self, x: Images, targets: Tensor | None = None) -> Joint:
         """p(θ | x) for every input, for inspection: entropies, probabilities, samples."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from instaaug.augmentation.stopping import StopRule
 from instaaug.errors import ArgumentError
 
-__all__ = ["PlanShape", "ViewPlan"]
+__all__ = ["PlanShape", "Preview", "ViewPlan"]
 
 
 @dataclass(frozen=True)
@@ -20,16 +20,18 @@ class PlanShape:
 
     Arguments:
         n_others: Views other than the input as it is.
-        n_views: Most views that the rule to stop knows of; 0 for no such rule.
+        n_stages: Most views that the rule to stop knows of, a preview among them; 0 for no rule.
         n_prices: Prices that it knows.
+        preview: Side in pixels of a first, smaller look at the whole image; 0 for none.
     """
 
     n_others: int
-    n_views: int = 0
+    n_stages: int = 0
     n_prices: int = 0
+    preview: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("n_others", 1), ("n_views", 0), ("n_prices", 0)):
+        for name, least in (("n_others", 1), ("n_stages", 0), ("n_prices", 0), ("preview", 0)):
             value = getattr(self, name)
             if type(value) is not int or value < least:
                 raise ArgumentError(f"`{name}` must be a whole number from {least} on: {value!r}.")
@@ -37,7 +39,7 @@ class PlanShape:
     @property
     def n_numbers(self) -> int:
         """A lower bound on the numbers that a plan of this shape holds."""
-        return self.n_others + self.n_views * self.n_prices
+        return self.n_others + self.n_stages * self.n_prices
 
     def to_config(self) -> dict[str, int]:
         """As values that JSON can hold."""
@@ -47,6 +49,18 @@ class PlanShape:
     def from_config(cls, config: Mapping[str, Any] | None) -> "PlanShape | None":
         """Read back what :meth:`to_config` wrote."""
         return None if config is None else cls(**config)
+
+
+class Preview(NamedTuple):
+    """The whole image in a smaller size, which is enough for inputs that are easy.
+
+    Arguments:
+        size: Its side in pixels.
+        factor: What multiplies the model's output for it, so that it is as sure as it should be.
+    """
+
+    size: int
+    factor: float
 
 
 class ViewPlan(nn.Module):
@@ -68,19 +82,28 @@ class ViewPlan(nn.Module):
 
     order: Tensor
     dependence: Tensor
+    preview_factor: Tensor
 
     def __init__(self, shape: PlanShape) -> None:
         super().__init__()
         self.shape = shape
         self.register_buffer("order", torch.zeros(shape.n_others))
         self.register_buffer("dependence", torch.ones(()))
-        self.stop = StopRule(shape.n_prices, shape.n_views) if shape.n_views else None
+        self.register_buffer("preview_factor", torch.ones(()))
+        self.stop = StopRule(shape.n_prices, shape.n_stages) if shape.n_stages else None
 
     def set_order(self, order: list[int], *, gap: float = 1.0) -> None:
         """Give the views scores that fall by ``gap`` from each to the next; the rest come last."""
         rest = [k for k in range(self.shape.n_others) if k not in set(order)]
         ranks = torch.tensor([*order, *rest], device=self.order.device)
         self.order[ranks] = -gap * torch.arange(len(ranks), device=ranks.device).to(self.order)
+
+    @property
+    def preview(self) -> "Preview | None":
+        """The first, smaller look at the whole image, if there is one."""
+        if not self.shape.preview:
+            return None
+        return Preview(self.shape.preview, float(self.preview_factor))
 
     def scores(self, logits: Float[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
         """By which views are ranked, from φ's log-probabilities."""

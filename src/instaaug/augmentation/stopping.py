@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from instaaug.errors import ArgumentError
 
-__all__ = ["N_STATE", "StopRule", "fit_stop_rule", "view_states"]
+__all__ = ["N_STATE", "PRICES", "StopRule", "fit_stop_rule", "view_states"]
 
 N_STATE = 7
 PRICES = (*(0.1 * 0.8**i for i in range(24)), 0.0)  # in probability of being right, per view
@@ -53,49 +53,49 @@ def view_states(logits: Logits, before: Int[Tensor, " batch"] | None = None) -> 
 class StopRule(nn.Module):
     r"""Tells which inputs are worth another view, at a price per view.
 
-    After n views an input goes on while :math:`w_n \cdot s > 0`, where s is its state
-    (:func:`view_states`) and :math:`w_n \cdot s` estimates what going on will add to the
-    probability of being right, less what it will cost. There is a set of weights for each of
-    several prices; a budget picks the lowest price that keeps within it.
+    After each stage, one view more, an input goes on while :math:`w \cdot s > 0`: s is its state
+    (:func:`view_states`), w are the weights of the stage, and the product estimates what going on
+    will add to the probability of being right, less what it will cost. There is a set of weights
+    for each of several prices; a budget picks the lowest price that keeps within it.
 
     Arguments:
         n_prices: Prices that there are weights for.
-        n_views: Most views of an input.
+        n_stages: Most stages; after the last all inputs stop.
 
     Example:
-        >>> rule = StopRule(n_prices=1, n_views=3)
-        >>> rule.goes_on(torch.tensor([[2.0, 0.0]]), 1, price=0)
+        >>> rule = StopRule(n_prices=1, n_stages=3)
+        >>> rule.goes_on(torch.tensor([[2.0, 0.0]]), 0, price=0)
         tensor([False])
     """
 
     weight: Tensor
-    mean_views: Tensor
+    mean_cost: Tensor
 
-    def __init__(self, n_prices: int, n_views: int) -> None:
+    def __init__(self, n_prices: int, n_stages: int) -> None:
         super().__init__()
-        self.register_buffer("weight", torch.zeros(n_prices, max(n_views - 1, 0), N_STATE))
-        self.register_buffer("mean_views", torch.zeros(n_prices))
+        self.register_buffer("weight", torch.zeros(n_prices, max(n_stages - 1, 0), N_STATE))
+        self.register_buffer("mean_cost", torch.zeros(n_prices))
 
     @property
-    def n_views(self) -> int:
-        """Most views of an input."""
+    def n_stages(self) -> int:
+        """Most stages."""
         return self.weight.shape[1] + 1
 
-    def price_for(self, mean_views: float | int) -> int:
+    def price_for(self, budget: float) -> int:
         """The number of the lowest price at which inputs like those of the fit keep to a budget.
 
         Arguments:
-            mean_views: The budget, in views per input on average.
+            budget: Views per input, on average.
         """
-        within = (self.mean_views <= mean_views + 1e-6).nonzero()[:, 0]
+        within = (self.mean_cost <= budget + 1e-6).nonzero()[:, 0]
         if not len(within):
             return 0  # the highest price
-        return int(within[self.mean_views[within].argmax()])
+        return int(within[self.mean_cost[within].argmax()])
 
     def goes_on(
         self,
         logits: Logits,
-        n_views: int,
+        stage: int,
         *,
         price: int,
         before: Int[Tensor, " batch"] | None = None,
@@ -104,28 +104,28 @@ class StopRule(nn.Module):
 
         Arguments:
             logits: Merged over the views so far.
-            n_views: How many these are.
+            stage: Number of the stage that they are from; the first is 0.
             price: Number of the price.
-            before: The top class one view earlier.
+            before: The top class one stage earlier.
         """
-        if n_views >= self.n_views:
+        if stage >= self.n_stages - 1:
             return torch.zeros(len(logits), dtype=torch.bool, device=logits.device)
-        return view_states(logits, before) @ self.weight[price, n_views - 1] > 0
+        return view_states(logits, before) @ self.weight[price, stage] > 0
 
-    def count_views(self, merged: Sequence[Logits], *, price: int) -> Int[Tensor, " batch"]:
-        """How many views each input takes, from the outputs merged over any number of them.
+    def last_stages(self, merged: Sequence[Logits], *, price: int) -> Int[Tensor, " batch"]:
+        """The stage at which each input stops, from the merged outputs of all stages.
 
         Arguments:
-            merged: Logits merged over the first view, the first two, and so on.
+            merged: Logits after each stage.
             price: Number of the price.
         """
-        n_views = torch.ones(len(merged[0]), dtype=torch.long, device=merged[0].device)
-        going, before = torch.ones_like(n_views, dtype=torch.bool), None
-        for n, logits in enumerate(merged[:-1], start=1):
-            going = going & self.goes_on(logits, n, price=price, before=before)
-            n_views = n_views + going
+        stages = torch.zeros(len(merged[0]), dtype=torch.long, device=merged[0].device)
+        going, before = torch.ones_like(stages, dtype=torch.bool), None
+        for stage, logits in enumerate(merged[:-1]):
+            going = going & self.goes_on(logits, stage, price=price, before=before)
+            stages = stages + going
             before = logits.argmax(dim=1)
-        return n_views
+        return stages
 
 
 @torch.no_grad()
@@ -140,9 +140,9 @@ def fit_stop_rule(
     ridge regression of the difference on the state.
 
     Arguments:
-        merged: Logits merged over the first view, the first two, and so on.
+        merged: Logits after each stage: from the first view, the first two, and so on.
         targets: The right classes.
-        cost: Of each view, in views.
+        cost: Of each stage, in views.
 
     References:
         | Valuing American Options by Simulation: A Simple Least-Squares Approach
@@ -158,7 +158,7 @@ def fit_stop_rule(
     right = torch.stack([top == targets for top in tops]).double()
     rule = StopRule(len(PRICES), len(merged))
     for p, price in enumerate(PRICES):
-        spent, total = torch.zeros(len(targets)).double(), float(cost[0])
+        spent = torch.zeros(len(targets)).double()
         worth = right[-1]
         for n in reversed(range(len(merged) - 1)):
             on = worth - price * cost[n + 1]
@@ -167,7 +167,7 @@ def fit_stop_rule(
             goes = states[n] @ weight.float() > 0
             worth = torch.where(goes, on, right[n])
             spent = torch.where(goes, spent + cost[n + 1], 0.0)
-        rule.mean_views[p] = total + spent.mean()
+        rule.mean_cost[p] = cost[0] + spent.mean()
     return rule
 
 

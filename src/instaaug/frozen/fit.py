@@ -24,6 +24,7 @@ from instaaug.frozen.learning import (
     learn_from_table,
     view_confidence,
 )
+from instaaug.frozen.sizes import tabulate_sizes
 from instaaug.frozen.streaming import (
     MAX_TABLE_BYTES,
     ImageStream,
@@ -82,6 +83,7 @@ def fit_tta(
     entropy: Band | Mapping[str, Band] | None = None,
     grid: CropGrid | None = None,
     padding_mode: PaddingMode = "zeros",
+    sizes: Sequence[int] | Literal["auto"] = "auto",
     steps: int = 400,
     batch_size: int | None = None,
     learning_rate: float = 3e-3,
@@ -130,6 +132,9 @@ def fit_tta(
         entropy: The band in nats for ``"single"``: one for all factors, or one each by name.
         grid: Boxes that take the place of the transform's own levels.
         padding_mode: What lies outside of the image.
+        sizes: Other sides that the whole image is shown to the model in. A smaller one may come
+            first and be enough for easy images; a larger one may be better than views, and the
+            fit says so. ``"auto"`` tries some that the model takes, from 96 pixels on.
         steps: Steps of the optimizer.
         batch_size: Images per step; by default 256 of a table, 32 to 256 of a stream, so that it
             gives as many steps as the table, and 32 of draws.
@@ -223,7 +228,10 @@ def fit_tta(
         small = condense(honest) if condensed else table
         found = None
         if learning.objective == "views":
-            found = _order_views(aug, table, small, images, learning, classes=condensed)
+            found = _order_views(
+                aug, table, small, images, learning,
+                lambda: tabulate_sizes(views, images, sizes, folder=kept_in),
+            )  # fmt: skip
         if stream is None:
             learn_from_table(aug, small, images, learning)
         else:
@@ -240,12 +248,14 @@ def _order_views(
     small: ViewTable,
     images: NormalizedImages,
     learning: Learning,
-    *,
-    classes: bool,
+    find_wholes: Callable[[], Mapping[int, ViewTable]],
 ) -> Validation | None:
-    """Order views for all images, after cross-validation of what φ could add, for ``classes``."""
+    """Order views for all images, after cross-validation if the outputs are class scores."""
     plan = aug.set_plan(PlanShape(table.outputs.shape[1] - 1))
-    found = validate(aug, table, small, images, learning) if classes else None
+    found = None
+    if learning.loss is _cross_entropy:
+        size = (aug.transform.size or images.image_shape[1:])[0]
+        found = validate(aug, table, small, images, learning, sizes=find_wholes(), size=size)
     plan.set_order(order_for_all(small, learning), gap=GAP)
     return found
 
@@ -257,9 +267,11 @@ def _apply(found: Validation | None, aug: InstaAug) -> None:
         return
     order = aug.plan.order
     stop = found.stop
-    shape = PlanShape(len(order), stop.n_views, len(stop.mean_views))
-    plan = aug.set_plan(shape)
+    preview = found.preview
+    side = 0 if preview is None else preview.size
+    plan = aug.set_plan(PlanShape(len(order), stop.n_stages, len(stop.mean_cost), side))
     plan.order.copy_(order)
+    plan.preview_factor.fill_(1.0 if preview is None else preview.factor)
     plan.dependence.fill_(found.dependence)
     assert plan.stop is not None  # noqa: S101  # the shape has one
     plan.stop.load_state_dict(stop.state_dict())

@@ -12,7 +12,8 @@ from torch.nn import functional as F
 
 from instaaug.augmentation import InstaAug
 from instaaug.augmentation.at_test_time import Merging
-from instaaug.augmentation.stopping import StopRule, fit_stop_rule
+from instaaug.augmentation.plan import Preview
+from instaaug.augmentation.stopping import PRICES, StopRule, fit_stop_rule
 from instaaug.frozen.calibration import fit_temperature
 from instaaug.frozen.images import NormalizedImages
 from instaaug.frozen.learning import Distributions, Learning, learn_from_table
@@ -28,6 +29,8 @@ MOST_IMAGES = 4000
 MOST_NUMBERS = 2**28  # of merged outputs in memory
 DEPENDENCES = (0.0, 0.25, 0.5, 0.75, 1.0)
 GAP = 0.3  # between the scores of neighbors in the order for all, while φ learns
+JUDGED_PRICES = (4, 8, 12, 16)  # numbers of some of the prices
+WORTH_IT = 0.001  # of accuracy at equal cost, that a preview has to add
 NEARLY = 0.005  # of accuracy, which is not worth further views
 ROWS_AT_ONCE = 64
 
@@ -59,8 +62,10 @@ class Validation:
         dependence: How much the order of views should depend on the input, from 0 to 1.
         worth: By the number of views: what depending on the input adds to the accuracy, with its
             95 % interval; 0 where it does not pay and is left out.
-        temperatures: By the number of views.
+        temperatures: By the number of views; 0 is a preview.
         stop: When an image needs no further view.
+        preview: Side of a smaller image that is looked at first, and what multiplies its outputs;
+            None if that does not save time.
         n_views: The number of views to use; 1 if views do not help.
         gain: What these add to the accuracy of the image alone, with its 95 % interval.
     """
@@ -71,6 +76,7 @@ class Validation:
     worth: Mapping[int, tuple[float, Interval]]
     temperatures: Mapping[int, float]
     stop: StopRule
+    preview: Preview | None
     n_views: int
     gain: tuple[float, Interval]
 
@@ -106,6 +112,7 @@ class Validation:
             "n_images": self.n_images,
             "rows": [vars(row) for row in self.rows],
             "dependence": self.dependence,
+            "preview": None if self.preview is None else self.preview.size,
             "worth": {
                 str(n): {"difference": difference, "low": low, "high": high}
                 for n, (difference, (low, high)) in self.worth.items()
@@ -144,6 +151,9 @@ def validate(
     small: ViewTable,
     images: NormalizedImages,
     learning: Learning,
+    *,
+    sizes: Mapping[int, ViewTable],
+    size: int,
 ) -> Validation | None:
     """Fit on three quarters of the images, judge on the fourth, four times.
 
@@ -153,6 +163,8 @@ def validate(
         small: The table to learn from.
         images: What φ reads, if not the model's features.
         learning: What is minimized, and how.
+        sizes: Class scores for the whole image in other sizes.
+        size: Side of the views.
 
     Returns:
         What was found; None if there are too few images.
@@ -169,17 +181,21 @@ def validate(
     temperatures = {
         n: fit_temperature(merged[min(n, n_most) - 1], targets) for n in (1, *learning.n_views)
     }
-    stop = fit_stop_rule(merged, targets, [1.0] * n_most)
+    wholes = _Wholes(sizes, size, left_out.rows, targets, merged[0])
+    preview, stop = wholes.choose_preview(merged)
+    if preview is not None:
+        temperatures[0] = fit_temperature(wholes.logits(preview.size), targets)
     right = torch.stack([logits.argmax(dim=1) == targets for logits in merged])
     for_all = _right(table, left_out, left_out.ranked(0.0, n_most), rule, targets)
     n_views = _recommend(right, counts)
     rows = [_score("the image alone", 1, merged[0], targets)]
+    rows += wholes.rows()
     rows += _random_rows(table, left_out, counts, rule, targets, seed=learning.seed)
     rows += [
         ViewScores("one order for all", n, _share(for_all[n - 1]), float("nan")) for n in counts
     ]
     rows += [_score("learned views", n, merged[n - 1], targets) for n in counts]
-    rows += _stopped_rows(stop, merged, targets, counts)
+    rows += wholes.stopped_rows(preview, merged, counts)
     return Validation(
         n_images=len(left_out.rows),
         rows=tuple(rows),
@@ -187,6 +203,7 @@ def validate(
         worth={n: _difference(right[n - 1], for_all[n - 1]) for n in counts},
         temperatures=temperatures,
         stop=stop,
+        preview=preview,
         n_views=n_views,
         gain=_difference(right[n_views - 1], right[0]),
     )
@@ -327,16 +344,99 @@ def _random_rows(
             yield _score(f"image, then uniform grid, {name}", n, merged[n - 1], targets)
 
 
-def _stopped_rows(
-    stop: StopRule, merged: Sequence[Tensor], targets: Tensor, counts: Sequence[int]
-) -> Iterator[ViewScores]:
-    """The learned stop, for each number of views as its budget."""
-    stacked = torch.stack(list(merged))
-    for budget in counts:
-        n_views = stop.count_views(merged, price=stop.price_for(budget))
-        logits = stacked[n_views - 1, torch.arange(len(targets))]
-        views = float(n_views.double().mean())
-        yield _score(f"learned views, {budget:g} on average", views, logits, targets)
+@dataclass(frozen=True)
+class _Wholes:
+    """The whole image in other sizes, and what a look at a smaller one saves.
+
+    Arguments:
+        sizes: Class scores by the side of the image.
+        size: Side of the views.
+        rows: Numbers of the images.
+        targets: Their classes.
+        whole: Outputs for the whole image in the size of the views, as they are merged.
+    """
+
+    sizes: Mapping[int, ViewTable]
+    size: int
+    rows_of_table: Int[Tensor, " images"]
+    targets: Int[Tensor, " images"]
+    whole: Float[Tensor, "images classes"]
+
+    def cost(self, side: int) -> float:
+        """Of a pass, in passes in the size of the views."""
+        return (side / self.size) ** 2
+
+    def factor(self, side: int) -> float:
+        """What makes outputs in another size as sure as those in the size of the views."""
+        own = fit_temperature(self.whole, self.targets)
+        return own / fit_temperature(self._raw(side), self.targets)
+
+    def logits(self, side: int) -> Float[Tensor, "images classes"]:
+        """Outputs in another size, on the scale of those in the size of the views."""
+        return self.factor(side) * self._raw(side)
+
+    def rows(self) -> Iterator[ViewScores]:
+        """One image in another size is the first rival of several views."""
+        for side in self.sizes:
+            name = f"the image at {side} px"
+            yield _score(name, self.cost(side), self._raw(side), self.targets)
+
+    def choose_preview(self, merged: Sequence[Tensor]) -> tuple[Preview | None, StopRule]:
+        """The smaller image that saves most, if any saves something, and when to stop."""
+        options: list[int | None] = [None, *(side for side in self.sizes if side < self.size)]
+        stages = {side: self._stages(side, merged) for side in options}
+        values = {side: _value(*stages[side], self.targets) for side in options}
+        best = max(options, key=lambda side: values[side] - (0.0 if side is None else WORTH_IT))
+        stop = fit_stop_rule(stages[best][0], self.targets, stages[best][1])
+        return (None if best is None else Preview(best, self.factor(best))), stop
+
+    def stopped_rows(
+        self, preview: Preview | None, merged: Sequence[Tensor], counts: Sequence[int]
+    ) -> Iterator[ViewScores]:
+        """The learned stop, for each number of views as its budget; judged on the other half."""
+        logits, cost = self._stages(None if preview is None else preview.size, merged)
+        for budget in counts:
+            found, spent = _stop_crosswise(logits, cost, self.targets, budget=float(budget))
+            yield _score(f"learned views, {budget:g} on average", spent, found, self.targets)
+
+    def _stages(
+        self, side: int | None, merged: Sequence[Tensor]
+    ) -> tuple[list[Tensor], list[float]]:
+        views, cost = list(merged), [1.0] * len(merged)
+        if side is None:
+            return views, cost
+        return [self.logits(side), *views], [self.cost(side), *cost]
+
+    def _raw(self, side: int) -> Float[Tensor, "images classes"]:
+        return self.sizes[side].outputs_of(self.rows_of_table)[:, 0]
+
+
+def _value(logits: Sequence[Tensor], cost: Sequence[float], targets: Tensor) -> float:
+    """Accuracy less the price of what it costs, on average over prices; judged crosswise."""
+    total = 0.0
+    for price in JUDGED_PRICES:
+        found, spent = _stop_crosswise(logits, cost, targets, price=price)
+        total += _share(found.argmax(dim=1) == targets) - PRICES[price] * spent
+    return total / len(JUDGED_PRICES)
+
+
+def _stop_crosswise(
+    logits: Sequence[Tensor],
+    cost: Sequence[float],
+    targets: Tensor,
+    *,
+    price: int | None = None,
+    budget: float = 0.0,
+) -> tuple[Float[Tensor, "images classes"], float]:
+    """Outputs where each image stops, by a rule from the other half of them; and the mean cost."""
+    stacked, spent = torch.stack(list(logits)), torch.tensor(cost).cumsum(dim=0)
+    stages = torch.zeros_like(targets)
+    halves = [torch.arange(start, len(targets), 2) for start in (0, 1)]
+    for learned, judged in (halves, halves[::-1]):
+        rule = fit_stop_rule([one[learned] for one in logits], targets[learned], cost)
+        number = rule.price_for(budget) if price is None else price
+        stages[judged] = rule.last_stages([one[judged] for one in logits], price=number)
+    return stacked[stages, torch.arange(len(targets))], float(spent[stages].double().mean())
 
 
 def _score(name: str, views: float | int, logits: Tensor, targets: Tensor) -> ViewScores:

@@ -56,6 +56,7 @@ from instaaug.runs.view_scores import (
     batch_counter,
     merge_outputs,
     merge_tabulated_outputs,
+    preview_outputs,
     score,
 )
 from instaaug.transforms import Crop, make_transforms
@@ -152,7 +153,10 @@ class FittedViews:
         """The temperature of a number of views, or of the nearest number that has one; else 1."""
         if not self.temperatures:
             return 1.0
-        return self.temperatures[min(self.temperatures, key=lambda n: abs(log(n / n_views)))]
+        if n_views in self.temperatures:
+            return self.temperatures[int(n_views)]
+        known = [n for n in self.temperatures if n]  # 0 is a preview
+        return self.temperatures[min(known, key=lambda n: abs(log(n / max(n_views, 1))))]
 
 
 def load_fitted(run: Run) -> FittedViews:
@@ -488,29 +492,31 @@ def score_rows(
         ).to_dict() for n in counts
     ]  # fmt: skip
     if aug.stop_rule is not None:
-        rows += _rows_with_stop(aug.stop_rule, merged, held_out.targets, counter, fitted)
+        stages = [merged[n] for n in sorted(merged)]
+        if aug.preview is not None:
+            stages = [preview_outputs(aug, model, model.normalize(held_out)), *stages]
+        rows += _rows_with_stop(aug.stop_rule, stages, held_out.targets, counter, fitted)
     return rows
 
 
 def _rows_with_stop(
     stop: StopRule,
-    merged: Mapping[int, Logits],
+    stages: Sequence[Logits],
     targets: Tensor,
     counter: CostCounter,
     fitted: FittedViews,
 ) -> list[dict[str, Any]]:
     """Scores of the learned stop, with each number of views as its budget."""
-    by_count = [merged[n] for n in sorted(merged)]
     rows = []
     for budget in fitted.config.views.counts:
-        counts = stop.count_views(by_count, price=stop.price_for(budget))
-        logits = torch.stack(by_count)[counts - 1, torch.arange(len(counts))]
-        views = float(counts.double().mean())
-        cost = counter.cost(fitted.aug, views, select=fitted.aug.select)
+        last = stop.last_stages(stages, price=stop.price_for(budget))
+        counts = last + (1 if fitted.aug.preview is None else 0)
+        logits = torch.stack(list(stages))[last, torch.arange(len(last))]
         rows.append(
             score(
-                f"{budget} views on average", views, fitted.calibrate(logits, counts), targets,
-                temperature=1.0, cost=cost, rule=fitted.rule,
+                f"{budget} views on average", float(counts.double().mean()),
+                fitted.calibrate(logits, counts), targets, temperature=1.0,
+                cost=counter.cost_of_counts(fitted.aug, counts), rule=fitted.rule,
             ).to_dict()
         )  # fmt: skip
     return rows

@@ -7,7 +7,7 @@ from math import ceil
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from instaaug.augmentation import Augmenter, InstaAug
@@ -35,6 +35,7 @@ __all__ = [
     "merge_by_rules",
     "merge_outputs",
     "merge_tabulated_outputs",
+    "preview_outputs",
     "score",
 ]
 
@@ -180,6 +181,18 @@ def merge_by_rules(
 
 
 @torch.no_grad()
+def preview_outputs(aug: InstaAug, model: FrozenModel, inputs: NormalizedImages) -> Logits:
+    """Outputs for the first, smaller look at each image, as sure as those of views."""
+    preview = aug.preview
+    assert preview is not None  # noqa: S101  # asked only where there is one
+    device, parts = device_of(model.module), []
+    for x, _ in inputs.batches(AT_ONCE):
+        small = as_input_of(model.module, aug.resize(x.to(device), preview.size))
+        parts.append(Merging(output=model.output).scores(model.module(small), len(x)).cpu())
+    return preview.factor * torch.cat(parts)
+
+
+@torch.no_grad()
 def merge_tabulated_outputs(
     aug: InstaAug,
     table: ViewTable,
@@ -269,6 +282,24 @@ class CostCounter:
             shape = tuple(augmenter.render(self.image, row).shape)
             total += min(n_views - k, 1) * self._pass(shape)
         return total / whole
+
+    def cost_of_counts(self, augmenter: Augmenter, counts: Int[Tensor, " images"]) -> float:
+        """Mean cost of images that took different numbers of views; 0 is a preview alone.
+
+        Arguments:
+            augmenter: Makes the views.
+            counts: Views of each image.
+        """
+        preview, looked = augmenter.preview, 0.0
+        if preview is not None:
+            sides = (preview.size, self.size)
+            small, whole = (self._pass((1, self.model.channels, s, s)) for s in sides)
+            looked = small / whole if whole else (preview.size / self.size) ** 2
+        going = counts[counts > 0].double()
+        if not len(going):
+            return looked
+        share = len(going) / len(counts)
+        return looked + share * self.cost(augmenter, float(going.mean()), select=augmenter.select)
 
     def _pass(self, shape: tuple[int, ...]) -> int:
         if shape not in self.known:
