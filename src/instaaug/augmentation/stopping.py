@@ -10,44 +10,32 @@ from instaaug.errors import ArgumentError
 
 __all__ = ["N_STATE", "PRICES", "StopRule", "fit_stop_rule", "view_states"]
 
-N_STATE = 7
-PRICES = (*(0.1 * 0.8**i for i in range(24)), 0.0)  # in probability of being right, per view
+N_STATE = 4
+PRICES = (*(0.1 * 0.8**i for i in range(24)), 0.0, -0.002, -0.005, -0.01, -0.03, -2.0)
+"""In probability of being right, per view; at a negative price only the surest stop, then none."""
+
 RIDGE = 1e-3
-LARGEST_LOG_ODDS = 10.0
 
 Logits = Float[Tensor, "batch classes"]
-States = Float[Tensor, "batch 7"]
+States = Float[Tensor, "batch 4"]
 
 
 def view_states(logits: Logits, before: Int[Tensor, " batch"] | None = None) -> States:
     """What the rule knows of each input: how sure the views so far are, and whether they agree.
+
+    Few numbers are learned from few images, and hold for images that are harder.
 
     Arguments:
         logits: Merged over the views so far.
         before: The top class one view earlier; None after the first.
 
     Example:
-        >>> view_states(torch.tensor([[0.0, 0.0]])).shape
-        torch.Size([1, 7])
+        >>> view_states(torch.tensor([[0.0, 0.0]]))  # one, p, p², and "the same as before"
+        tensor([[1.0000, 0.5000, 0.2500, 1.0000]])
     """
-    log_probs = logits.float().log_softmax(dim=1)
-    probs = log_probs.exp()
-    top = log_probs.topk(2, dim=1)
-    first, second = top.values.unbind(dim=1)
-    odds = first - torch.log1p(-first.exp().clamp(max=1 - 1e-6))
-    same = torch.ones_like(first) if before is None else (top.indices[:, 0] == before).float()
-    return torch.stack(
-        [
-            torch.ones_like(first),
-            first.exp(),
-            first.exp().square(),
-            odds.clamp(-LARGEST_LOG_ODDS, LARGEST_LOG_ODDS) / LARGEST_LOG_ODDS,
-            (first - second).clamp(max=LARGEST_LOG_ODDS) / LARGEST_LOG_ODDS,
-            -(probs * log_probs).sum(dim=1),
-            same,
-        ],
-        dim=1,
-    )
+    top, classes = logits.float().softmax(dim=1).max(dim=1)
+    same = torch.ones_like(top) if before is None else (classes == before).float()
+    return torch.stack([torch.ones_like(top), top, top.square(), same], dim=1)
 
 
 class StopRule(nn.Module):
@@ -81,7 +69,7 @@ class StopRule(nn.Module):
         """Most stages."""
         return self.weight.shape[1] + 1
 
-    def price_for(self, budget: float) -> int:
+    def price_for(self, budget: float | int) -> int:
         """The number of the lowest price at which inputs like those of the fit keep to a budget.
 
         Arguments:

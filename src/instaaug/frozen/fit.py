@@ -20,6 +20,7 @@ from instaaug.frozen.images import NormalizedImages, TrainingData
 from instaaug.frozen.learning import (
     Learning,
     choose_sharpness,
+    depends_on_input,
     learn_from_draws,
     learn_from_table,
     view_confidence,
@@ -232,7 +233,7 @@ def fit_tta(
                 aug, table, small, images, learning,
                 lambda: tabulate_sizes(views, images, sizes, folder=kept_in),
             )  # fmt: skip
-        if stream is None:
+        if stream is None or not depends_on_input(aug):
             learn_from_table(aug, small, images, learning)
         else:
             learn_from_stream(
@@ -256,7 +257,8 @@ def _order_views(
     if learning.loss is _cross_entropy:
         size = (aug.transform.size or images.image_shape[1:])[0]
         found = validate(aug, table, small, images, learning, sizes=find_wholes(), size=size)
-    plan.set_order(order_for_all(small, learning), gap=GAP)
+    honest = replace(table, calibration=aug.calibration)
+    plan.set_order(order_for_all(honest, learning), gap=GAP)
     return found
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "TableBatches",
     "ViewBatch",
     "choose_sharpness",
+    "depends_on_input",
     "finish",
     "learn_from_draws",
     "learn_from_table",
@@ -38,7 +39,7 @@ __all__ = [
     "view_confidence",
 ]
 
-SHARPNESSES = (0.0, 0.5, 1.0, 2.0)  # of confidence
+SHARPNESSES = (0.0, 0.25, 0.5, 1.0)  # of confidence
 SHARPEST = 0.1  # of the selection; it starts ten times softer
 BIAS_RATE = 16.0  # a place's own bias may move that much faster than what depends on the input
 DECAY = 0.01
@@ -200,10 +201,16 @@ def learn_from_table(
         learning: What is minimized, and how.
         rows: The images to learn from; all if absent.
     """
-    batches = TableBatches(aug, table, images, learning, rows)
     prepare(aug, learning)
-    learning.minimize(aug, lambda step: learning.loss_of(aug, next(batches), step))
+    if depends_on_input(aug):
+        batches = TableBatches(aug, table, images, learning, rows)
+        learning.minimize(aug, lambda step: learning.loss_of(aug, next(batches), step))
     finish(aug, learning)
+
+
+def depends_on_input(aug: InstaAug) -> bool:
+    """Whether there is anything to learn beyond the order of views for all inputs."""
+    return aug.plan is None or aug.phi.network is not None
 
 
 def prepare(aug: InstaAug, learning: Learning) -> None:

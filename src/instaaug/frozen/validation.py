@@ -31,6 +31,7 @@ DEPENDENCES = (0.0, 0.25, 0.5, 0.75, 1.0)
 GAP = 0.3  # between the scores of neighbors in the order for all, while φ learns
 JUDGED_PRICES = (4, 8, 12, 16)  # numbers of some of the prices
 WORTH_IT = 0.001  # of accuracy at equal cost, that a preview has to add
+MOST_LOSS = 4.0  # nats
 NEARLY = 0.005  # of accuracy, which is not worth further views
 ROWS_AT_ONCE = 64
 
@@ -133,15 +134,23 @@ def order_for_all(
 ) -> list[int]:
     """The greedy order of views other than the image, by their numbers among those.
 
+    A single image can cost no more than ``MOST_LOSS``, or the few that no view gets right would
+    decide.
+
     Arguments:
         table: Outputs for the image and all other views.
         learning: Which loss, and how many views.
-        rows: The images to judge by; all if absent.
+        rows: The images to judge by; as many as are needed if absent.
     """
-    weights = learning.confidence
-    if rows is not None:
-        table, weights = table.subset(rows), None if weights is None else weights[rows]
-    order = greedy_order(table, learning.loss, max(learning.n_views), confidence=weights)
+    rows = torch.arange(len(table)) if rows is None else rows
+    rows = rows[:: -(-len(rows) // MOST_IMAGES)]
+    weights = None if learning.confidence is None else learning.confidence[rows]
+
+    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        values = learning.loss(outputs, targets)
+        return values.clamp(max=MOST_LOSS) if learning.confidence is not None else values
+
+    order = greedy_order(table.subset(rows), loss, max(learning.n_views), confidence=weights)
     return [view - 1 for view in order]
 
 
@@ -172,7 +181,9 @@ def validate(
     if len(table) < FEWEST:
         return None
     rule = aug.merging
-    left_out = _leave_out(aug, small, images, learning)
+    left_out = _leave_out(
+        aug, replace(table, calibration=rule.calibration), small, images, learning
+    )
     n_most = min(max(learning.n_views), table.outputs.shape[1])
     counts = sorted({min(n, n_most) for n in learning.n_views})
     chosen = _choose_dependence(left_out, table, counts, rule)
@@ -186,14 +197,13 @@ def validate(
     if preview is not None:
         temperatures[0] = fit_temperature(wholes.logits(preview.size), targets)
     right = torch.stack([logits.argmax(dim=1) == targets for logits in merged])
-    for_all = _right(table, left_out, left_out.ranked(0.0, n_most), rule, targets)
+    same = _merge(table, left_out, left_out.ranked(0.0, n_most), rule)
+    for_all = torch.stack([logits.argmax(dim=1) == targets for logits in same])
     n_views = _recommend(right, counts)
     rows = [_score("the image alone", 1, merged[0], targets)]
     rows += wholes.rows()
     rows += _random_rows(table, left_out, counts, rule, targets, seed=learning.seed)
-    rows += [
-        ViewScores("one order for all", n, _share(for_all[n - 1]), float("nan")) for n in counts
-    ]
+    rows += [_score("one order for all", n, same[n - 1], targets) for n in counts]
     rows += [_score("learned views", n, merged[n - 1], targets) for n in counts]
     rows += wholes.stopped_rows(preview, merged, counts)
     return Validation(
@@ -230,7 +240,11 @@ class _LeftOut:
 
 
 def _leave_out(
-    aug: InstaAug, table: ViewTable, images: NormalizedImages, learning: Learning
+    aug: InstaAug,
+    table: ViewTable,
+    small: ViewTable,
+    images: NormalizedImages,
+    learning: Learning,
 ) -> _LeftOut:
     plan, start = aug.plan, {name: value.clone() for name, value in aug.state_dict().items()}
     assert plan is not None  # noqa: S101  # the caller has made it
@@ -242,8 +256,8 @@ def _leave_out(
     for fold in rows.tensor_split(N_FOLDS):
         rest = rows[~torch.isin(rows, fold)]
         plan.set_order(order_for_all(table, learning, rest), gap=GAP)
-        learn_from_table(aug, table, images, quick, rest)
-        order[fold], own[fold] = plan.order.cpu(), _own_scores(aug, table, images, fold)
+        learn_from_table(aug, small, images, quick, rest)
+        order[fold], own[fold] = plan.order.cpu(), _own_scores(aug, small, images, fold)
         aug.load_state_dict(start)
     rows = rows.sort().values
     return _LeftOut(rows, order[rows], own[rows])
@@ -313,13 +327,6 @@ def _prefixes(
         more = rule.total(rule.scores(view, batch)[None], ones[:1])
         total = more if total is None else rule.combine(total, more)
         yield rule.finish(total, ones, torch.full((batch,), k))
-
-
-def _right(
-    table: ViewTable, left_out: _LeftOut, views: Tensor, rule: Merging, targets: Tensor
-) -> Bool[Tensor, "n images"]:
-    merged = _merge(table, left_out, views, rule)
-    return torch.stack([logits.argmax(dim=1) == targets for logits in merged])
 
 
 def _random_rows(
