@@ -206,7 +206,7 @@ def score_method(fitted: Fitted, train_targets: Tensor, test: Part, seed: int) -
     stacked = torch.stack(merged)
     for n in COUNTS:
         scores[f"one order for all, {n}"] = accuracy(merged[n - 1], test.targets)
-        counts = stop.count_views(merged, price=stop.price_for(n))
+        counts = 1 + stop.last_stages(merged, price=stop.price_for(n))
         stopped = stacked[counts - 1, torch.arange(len(counts))]
         scores[f"learned stop, {n}"] = accuracy(stopped, test.targets)
         scores[f"views of learned stop, {n}"] = float(counts.double().mean())

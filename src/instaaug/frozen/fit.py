@@ -135,7 +135,8 @@ def fit_tta(
         padding_mode: What lies outside of the image.
         sizes: Other sides that the whole image is shown to the model in. A smaller one may come
             first and be enough for easy images; a larger one may be better than views, and the
-            fit says so. ``"auto"`` tries some that the model takes, from 96 pixels on.
+            fit says so. ``"auto"`` tries some that the model takes, from 96 pixels on, unless a
+            ``table`` is given.
         steps: Steps of the optimizer.
         batch_size: Images per step; by default 256 of a table, 32 to 256 of a stream, so that it
             gives as many steps as the table, and 32 of draws.
@@ -165,6 +166,7 @@ def fit_tta(
         >>> aug.wrap(model, n_samples=3)(images).shape
         torch.Size([8, 10])
     """
+    sizes = () if table is not None and sizes == "auto" else sizes
     images = NormalizedImages(data, mean=mean, std=std)
     channels, *own_size = images.image_shape
     height, width = own_size if size is None else (size, size) if isinstance(size, int) else size
