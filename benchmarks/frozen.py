@@ -1,12 +1,17 @@
-"""Does learned test-time augmentation help a frozen ImageNet model, and others without refitting?
+"""What are learned views worth to a frozen model, at what cost, on photos nothing was fitted to?
 
-EfficientNet-Lite0 at 128 px, crops cut from 256 px, 30 boxes. φ is fitted on nips2017-1000 and
-three quarters of imagenet-val-2000 and scored on the last quarter, four times; the hash of a file
-decides its quarter. See ``imagenet.py`` for what must be there. About an hour of one core the
-first time: what the models say is kept in ``runs/frozen``.
+EfficientNet-Lite0, in two parts. **The curve**: 700 photos of ImageNet's validation set, short
+side 352; what is fitted on one half is scored on the other. Single passes at every size, the
+uniform grid, one order for all and learned views at 128, 192, 224 and 288 px; cost is counted in
+multiply-adds, in passes at 224 px. **At 128 px**: fitted on 500 and 1,000 photos of nips2017,
+scored once on the 1,300 photos of imagenet-val-2000 that are not among the 700. See
+``imagenet.py`` for what must be there. About forty minutes of one core the first time: what the
+model says is kept in ``runs/frozen``.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,367 +19,280 @@ import torch
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor
-from torch.nn import functional as F
 
-from benchmarks.frozen_views import (
-    BASELINES,
-    RUNS,
-    baseline_outputs,
-    box_table,
-    candidate_outputs,
-)
-from benchmarks.imagenet import SIDE, SIZE, Photos, load_model, photos
+from benchmarks.imagenet import Labeled, load_model, native_photos, nips_photos, other_photos
 from benchmarks.record import save
-from instaaug import InstaAug
-from instaaug.augmentation.at_test_time import Budget, Merging, merge_in_rounds
-from instaaug.augmentation.views import without_row
-from instaaug.distributions import enumerate_choices
-from instaaug.frozen import DEFAULT_CROPS, ViewTable, fit_temperature, fit_tta
-from instaaug.methods import LearnedLoss
+from instaaug import InstaAug, fit_tta
+from instaaug.augmentation.at_test_time import Merging
+from instaaug.augmentation.settings import as_composition
+from instaaug.frozen import DEFAULT_CROPS, FrozenViews, NormalizedImages, ViewTable, tabulate
+from instaaug.frozen.sizes import find_sizes, tabulate_sizes
+from instaaug.networks import FrozenFeatures
+from instaaug.parameterizations import CropGrid
 from instaaug.report.charts.cost_curve import draw_cost_curve
 from instaaug.report.theme import save_figure
-from instaaug.scores import ClassificationTally
+from instaaug.runs.view_scores import merge_tabulated_outputs
+from instaaug.stats import bootstrap_interval, mcnemar_test, wilson_interval
+from instaaug.transforms import Crop
 
 __all__ = ["main"]
 
-N_FOLDS = 4
-N_VIEWS = (1, 2, 4, 10, 30)
+RUNS = Path(__file__).parents[1] / "runs" / "frozen"
+NATIVE = 224
+CURVE_SIZES = (128, 192, 224, 288)
+SINGLE_PASSES = (128, 160, 192, 224, 256, 288, 320, 352)
+LARGE_CROPS = Crop(levels=((1.0, 1), (0.8, 2), (0.6, 3)), max_outside=0.0)  # from 192 px on
+COUNTS = (2, 4, 10)
 N_DRAWS = 20
-N_RESAMPLES = 10_000
-KIM_EPOCHS = 8  # of the source's 60, which would take half an hour
-LEARNED: dict[str, dict[str, Any]] = {
-    "InstaAug": {},
-    "InstaAug, one order for all photos": {"features": "none"},
-    "single-view loss (the paper's)": {"objective": "single", "entropy": (2.0, 3.0)},
-    "single-view loss, one for all": {
-        "objective": "single", "entropy": (2.0, 3.0), "features": "none",
-    },
-    "ensemble loss": {"objective": "ensemble"},
-}  # fmt: skip
-RIVALS = (
-    "random crops, side 0.28 to 1",
-    "random crops, side 0.5 to 1",
-    "ten crop",
-    "uniform grid",
-)
+SOURCES = {"native": native_photos, "nips": nips_photos, "other": other_photos}
 
-Outcomes = dict[str, dict[int, np.ndarray]]
-"""By method and number of views: is each photo right, or how often over the draws."""
+Points = dict[str, dict[float, np.ndarray]]
+"""By method and cost: is each photo right, or how often over the draws."""
 
 
-class Scored:
-    """The photos that are scored, and what a model says of their boxes."""
-
-    def __init__(self, table: ViewTable, rows: Tensor) -> None:
-        self.outputs = table.outputs[rows.numpy()]
-        self.labels = table.targets[rows]
-
-    def logits(self, order: Tensor, n: int) -> Tensor:
-        """Mean logit of the first n boxes of each photo's order."""
-        index = order[:, :n].numpy()
-        chosen = np.take_along_axis(self.outputs, index[:, :, None], axis=1)
-        return torch.from_numpy(chosen.astype(np.float32).mean(axis=1))
-
-    def right(self, order: Tensor, n: int) -> np.ndarray:
-        return (self.logits(order, n).argmax(dim=1) == self.labels).double().numpy()
+@cache
+def photos(source: str) -> Labeled:
+    return SOURCES[source]()
 
 
-def folds(p: Photos) -> Iterator[tuple[Tensor, Tensor]]:
-    """Rows to fit on and rows to score, a photo never in both, and scored exactly once."""
-    for k in range(N_FOLDS):
-        held_out = p.scored & (p.fold == k)
-        yield (~held_out).nonzero().flatten(), held_out.nonzero().flatten()
+def crops(size: int) -> Crop:
+    return DEFAULT_CROPS if size == 128 else LARGE_CROPS
 
 
-def fitted(settings: dict[str, Any], p: Photos, table: ViewTable) -> list[InstaAug]:
-    """φ of each fold."""
-    model = load_model("Lite0")
-    augs = []
-    for fit, held_out in folds(p):
-        some, known = p.data.subset(fit.numpy()), table.subset(fit)
-        augs.append(fit_tta(model, some, DEFAULT_CROPS, size=SIZE, table=known, **settings))
-        if not settings:
-            check_against_wrap(augs[-1], model, p, table, held_out[:64])
-    return augs
-
-
-def held_out_order(augs: list[InstaAug], p: Photos, table: ViewTable) -> Tensor:
-    """For each photo that is scored, its boxes in the order of the φ that has not seen it."""
-    orders = torch.zeros(len(p.data), table.outputs.shape[1], dtype=torch.long)
-    for aug, (_, held_out) in zip(augs, folds(p), strict=True):
-        orders[held_out] = order_of(aug, table, held_out)
-    return orders[p.scored]
-
-
-@torch.no_grad()
-def order_of(aug: InstaAug, table: ViewTable, rows: Tensor) -> Tensor:
-    """The whole image, then the other boxes, best first."""
-    network: Any = aug.phi.network
-    maps = [] if network is None else network.maps(table.features_of(rows))
-    joint = aug.phi.decode(maps, None, len(rows))
-    others = without_row(enumerate_choices(joint), aug.transform.identity())
-    order = others.logits.argsort(dim=1, descending=True) + 1
-    return torch.cat([torch.zeros(len(rows), 1, dtype=torch.long), order], dim=1)
-
-
-@torch.no_grad()
-def check_against_wrap(
-    aug: InstaAug, model: Any, p: Photos, table: ViewTable, rows: Tensor
-) -> None:
-    """The shortcut through the table says what the wrapped model says of the photos themselves."""
-    x, _ = p.data.__getitems__(rows.tolist())
-    real = aug.wrap(model, 10).eval()(x.float() / 255)
-    cached = Scored(table, rows).logits(order_of(aug, table, rows), 10)
-    if (real - cached).abs().max() > 0.05:
-        raise SystemExit("the table and the wrapped model disagree")
-
-
-def uniform(scored: Scored, *, whole_first: bool) -> dict[int, np.ndarray]:
-    """Boxes without replacement, all alike; the share of draws that are right."""
-    n_photos, k = scored.outputs.shape[:2]
-    generator = torch.Generator().manual_seed(0)
-    sums = {n: np.zeros(n_photos) for n in N_VIEWS}
-    for _ in range(N_DRAWS):
-        noise = torch.rand(n_photos, k, generator=generator)
-        noise[:, 0] -= 2.0 * whole_first
-        order = noise.argsort(dim=1)
-        for n in N_VIEWS:
-            sums[n] += scored.right(order, n)
-    return {n: total / N_DRAWS for n, total in sums.items()}
-
-
-def learned_loss(p: Photos, outputs: np.ndarray, labels: Tensor) -> dict[int, np.ndarray]:
-    """Kim et al.: the candidates of the smallest predicted loss, mean probability."""
-    path = RUNS / f"learned_loss_{KIM_EPOCHS}_epochs.npz"
-    if path.is_file():
-        return {int(n): v for n, v in np.load(path).items()}
-    right = {n: np.zeros(len(p.data)) for n in (1, 2, 4, 10)}
-    pixels = torch.from_numpy(p.data.images).permute(0, 3, 1, 2)
-    seen = torch.cat(
-        [F.interpolate(part.float() / 255, SIZE, mode="area") for part in pixels.split(256)]
+@cache
+def table(source: str, size: int) -> tuple[ViewTable, Mapping[int, ViewTable]]:
+    """Outputs for the boxes of all photos at a size, and for the whole photos at other sizes."""
+    model, images = load_model("Lite0"), NormalizedImages(photos(source).data)
+    grid = CropGrid(crops(size).levels, max_outside=0.0)
+    views = FrozenViews(
+        model, as_composition(crops(size), size=size), grid.boxes, FrozenFeatures(model, size=size)
     )
-    logits = torch.from_numpy(outputs.astype(np.float32))
-    losses = F.cross_entropy(
-        logits.flatten(0, 1), labels.repeat_interleave(12), reduction="none"
-    ).view(-1, 12)
-    for fit, held_out in folds(p):
-        torch.manual_seed(0)
-        aug = LearnedLoss(threshold=0.0)
-        aug.fit(
-            seen[fit], losses[fit], epochs=KIM_EPOCHS, generator=torch.Generator().manual_seed(0)
-        )
-        order = aug.eval().scores(seen[held_out]).argsort(dim=1, descending=True)
-        probs = logits[held_out].softmax(dim=2)
-        for n, result in right.items():
-            index = order[:, :n, None].expand(-1, -1, probs.shape[2])
-            best = probs.gather(1, index).mean(dim=1).argmax(dim=1)
-            result[held_out.numpy()] = (best == labels[held_out]).double().numpy()
-    found = {n: result[p.scored.numpy()] for n, result in right.items()}
-    np.savez(path, **{str(n): v for n, v in found.items()})
-    return found
+    folder = RUNS / f"{source}{size}"
+    sides = find_sizes(views, images)
+    return tabulate(views, images, folder=folder), tabulate_sizes(
+        views, images, sides, folder=folder
+    )
 
 
-def stopped_early(scored: Scored, order: Tensor) -> list[dict[str, float]]:
-    """Views on average, and accuracy, where photos with a certain prediction get fewer."""
-    points = []
-    budgets = [Budget(certainty=c) for c in (0.3, 0.5, 0.7, 0.8, 0.9, 0.95)]
-    budgets += [Budget(mean_views=v) for v in (1.5, 2.0, 3.0, 4.0, 6.0)]
-    n_photos = len(order)
-    ones = torch.ones(10, n_photos)
-    for budget in budgets:
+@cache
+def whole(source: str, size: int) -> ViewTable:
+    """Outputs for the whole photos at one size."""
+    views = FrozenViews(
+        load_model("Lite0"), as_composition("crop", size=size), CropGrid(((1.0, 1),)).boxes
+    )
+    images = NormalizedImages(photos(source).data)
+    return tabulate(views, images, folder=RUNS / f"{source}-whole" / str(size))
 
-        def scores_of(view: Tensor, inputs: Tensor) -> Tensor:
-            rows = scored.outputs[inputs.numpy(), order[inputs, view].numpy()]
-            return torch.from_numpy(rows.astype(np.float32))
 
-        outputs, n_views = merge_in_rounds(scores_of, ones, merging=Merging(), budget=budget)
-        points.append(
-            {
-                "certainty": budget.certainty or 0.0,
-                "mean_views": budget.mean_views or 0.0,
-                "views": float(n_views.double().mean()),
-                "accuracy": float((outputs.argmax(dim=1) == scored.labels).double().mean()),
+def fit(source: str, size: int, rows: Tensor, **settings: Any) -> InstaAug:
+    """Views fitted to some of the photos, with the defaults of the library."""
+    known, sizes = table(source, size)
+    return fit_tta(
+        load_model("Lite0"), photos(source).data.subset(rows.numpy()), crops(size), size=size,
+        table=known.subset(rows), sizes={s: t.subset(rows) for s, t in sizes.items()}, **settings,
+    )  # fmt: skip
+
+
+def right(logits: Tensor, labels: Tensor) -> np.ndarray:
+    return (logits.argmax(dim=1) == labels).double().numpy()
+
+
+def cost(size: int) -> float:
+    return (size / NATIVE) ** 2
+
+
+def score(aug: InstaAug, source: str, size: int, rows: Tensor) -> Points:
+    """Learned views and all that is free, on some of the photos, under the rule of the fit."""
+    known, sizes = table(source, size)
+    known, labels = known.subset(rows), known.targets[rows]
+    images = NormalizedImages(photos(source).data.subset(rows.numpy()))
+    points: Points = {
+        "one pass": {cost(s): right(whole(source, s).outputs_of(rows)[:, 0], labels)
+                     for s in SINGLE_PASSES}
+    } if source == "native" else {"one pass": {cost(size): right(known.outputs_of(
+        torch.arange(len(rows)))[:, 0], labels)}}  # fmt: skip
+    for name, first in (("uniform grid", False), ("image, then uniform grid", True)):
+        for words, rule in (("", Merging()), (", by confidence", aug.merging)):
+            points[name + words] = {
+                n * cost(size): _random(known, labels, n, rule, first=first) for n in COUNTS
             }
+    assert aug.plan is not None  # noqa: S101  # there are enough photos
+    dependence = float(aug.plan.dependence)
+    for name, alpha in (("one order for all", 0.0), ("learned views", dependence)):
+        aug.plan.dependence.fill_(alpha)
+        merged = merge_tabulated_outputs(
+            aug, known, images, range(1, max(COUNTS) + 1), aug.merging
         )
+        points[name] = {n * cost(size): right(merged[n], labels) for n in COUNTS}
+    stages = [merged[n] for n in sorted(merged)]
+    costs = [1.0] * len(stages)
+    if aug.preview is not None:
+        side, factor = aug.preview
+        stages = [factor * sizes[side].outputs_of(rows)[:, 0], *stages]
+        costs = [(side / size) ** 2, *costs]
+    points["learned views, learned stop"] = dict(_stopped(aug, stages, costs, labels, size))
     return points
 
 
-def calibration(p: Photos, table: ViewTable, augs: list[InstaAug]) -> list[dict[str, Any]]:
-    """NLL and calibration error before and after a temperature that is fitted on fit photos."""
-    generator = torch.Generator().manual_seed(0)
-    shuffled = torch.rand(len(p.data), table.outputs.shape[1], generator=generator).argsort(dim=1)
-    whole = torch.zeros(len(p.data), 1, dtype=torch.long)
-    methods: dict[str, tuple[Callable[[InstaAug, Tensor], Tensor], tuple[int, ...]]] = {
-        "whole image": (lambda _, rows: whole[rows], (1,)),
-        "uniform grid": (lambda _, rows: shuffled[rows], (4, 10)),
-        "InstaAug": (lambda aug, rows: order_of(aug, table, rows), (4, 10)),
-    }
-    results = []
-    for method, (order, numbers) in methods.items():
-        for n in numbers:
-            before, after, temperatures = ClassificationTally(), ClassificationTally(), []
-            for aug, (fit, held_out) in zip(augs, folds(p), strict=True):
-                seen = Scored(table, fit)
-                t = fit_temperature(seen.logits(order(aug, fit), n), seen.labels)
-                new = Scored(table, held_out)
-                logits = new.logits(order(aug, held_out), n)
-                before.add(logits, new.labels)
-                after.add(logits / t, new.labels)
-                temperatures.append(t)
-            first, second = before.scores(), after.scores()
-            results.append(
-                {
-                    "method": method, "n": n, "temperature": float(np.mean(temperatures)),
-                    "nll": first["nll"], "ece": first["ece"],
-                    "nll_after": second["nll"], "ece_after": second["ece"],
-                }
-            )  # fmt: skip
-    return results
+def _stopped(
+    aug: InstaAug, stages: list[Tensor], costs: list[float], labels: Tensor, size: int
+) -> Iterator[tuple[float, np.ndarray]]:
+    stop = aug.stop_rule
+    assert stop is not None  # noqa: S101  # there are enough photos
+    spent = torch.tensor(costs).cumsum(dim=0)
+    for budget in COUNTS:
+        last = stop.last_stages(stages, price=stop.price_for(budget))
+        logits = torch.stack(stages)[last, torch.arange(len(labels))]
+        yield float(spent[last].mean()) * cost(size), right(logits, labels)
 
 
-def compared(ours: np.ndarray, theirs: np.ndarray) -> dict[str, float]:
-    """Difference in points, its 95 % interval and p-value, by a bootstrap over photos."""
-    difference = 100 * (ours - theirs)
-    generator = np.random.default_rng(0)
-    counts = generator.multinomial(len(ours), np.full(len(ours), 1 / len(ours)), N_RESAMPLES)
-    means = counts @ difference / len(ours)
-    below = (1 + np.sum(means <= 0)) / (1 + N_RESAMPLES)
-    low, high = np.quantile(means, [0.025, 0.975])
-    p_value = float(min(1.0, 2 * min(below, 1 - below + 1 / (1 + N_RESAMPLES))))
-    return {
-        "points": float(difference.mean()),
-        "low": float(low),
-        "high": float(high),
-        "p": p_value,
-    }
+def _random(known: ViewTable, labels: Tensor, n: int, rule: Merging, *, first: bool) -> np.ndarray:
+    """Boxes without replacement, all alike; the share of draws that are right."""
+    generator, found = torch.Generator().manual_seed(0), np.zeros(len(labels))
+    outputs = known.outputs_of(torch.arange(len(labels)))
+    rows, ones = torch.arange(len(labels))[:, None], torch.ones(n, len(labels))
+    for _ in range(N_DRAWS):
+        noise = torch.rand(outputs.shape[:2], generator=generator)
+        noise[:, 0] -= 2.0 * first
+        chosen = outputs[rows, noise.argsort(dim=1)[:, :n]]
+        scores = rule.scores(chosen.flatten(0, 1), len(labels) * n).unflatten(0, (-1, n))
+        total = rule.total(scores.movedim(1, 0), ones)
+        found += right(rule.finish(total, ones, torch.full((len(labels),), n)), labels)
+    return found / N_DRAWS
 
 
-def transferred(p: Photos, order: Tensor) -> dict[str, Any]:
-    """The boxes that Lite0's φ chose, shown to other models; none of it is fitted again."""
-    rows = p.scored.nonzero().flatten()
-    scored_only = Photos(p.data.subset(rows.numpy()), p.scored[rows], p.fold[rows], ())
-    results: dict[str, dict[str, Any]] = {}
-    for name in ("Lite1", "SqueezeNet"):
-        table = box_table(name, load_model(name), scored_only)
-        scored = Scored(table, torch.arange(len(rows)))
-        alike, plain = uniform(scored, whole_first=False), scored.right(order, 1)
-        results[name] = {"whole image": float(plain.mean())}
-        for n in (4, 10):
-            ours = scored.right(order, n)
-            results[name][f"n = {n}"] = {
-                "InstaAug": float(ours.mean()),
-                "uniform grid": float(alike[n].mean()),
-                "against uniform grid": compared(ours, alike[n]),
-                "against whole image": compared(ours, plain),
-            }
-    return results
-
-
-def scored_once(p: Photos, table: ViewTable) -> dict[str, Any]:
-    """φ fitted on imagenet-val-2000 alone, scored on nips2017-1000 at the very end."""
-    fit, rows = p.scored.nonzero().flatten(), (~p.scored).nonzero().flatten()
-    model, data = load_model("Lite0"), p.data.subset(fit.numpy())
-    aug = fit_tta(model, data, DEFAULT_CROPS, size=SIZE, table=table.subset(fit))
-    scored, order = Scored(table, rows), order_of(aug, table, rows)
-    alike = uniform(scored, whole_first=False)
-    results: dict[str, Any] = {"whole image": float(scored.right(order, 1).mean())}
-    for n in (4, 10):
-        ours = scored.right(order, n)
-        results[f"n = {n}"] = {
-            "InstaAug": float(ours.mean()),
-            "uniform grid": float(alike[n].mean()),
-            "against uniform grid": compared(ours, alike[n]),
+def curve(size: int) -> Points:
+    """Both halves of the 700 photos, each scored by what was fitted on the other."""
+    n = len(photos("native").data)
+    halves = [torch.arange(start, n, 2) for start in (0, 1)]
+    both = [score(fit("native", size, a), "native", size, b) for a, b in (halves, halves[::-1])]
+    joined: Points = {}
+    for name in both[0]:
+        one, other = (list(part[name].items()) for part in both)
+        joined[name] = {
+            (c + d) / 2: np.concatenate([x, y]) for (c, x), (d, y) in zip(one, other, strict=True)
         }
-    return results
+    return joined
 
 
-def all_outcomes(p: Photos, table: ViewTable, orders: dict[str, Tensor]) -> Outcomes:
-    """Whether each photo is right, by method and number of views."""
-    scored = Scored(table, p.scored.nonzero().flatten())
-    model = load_model("Lite0")
-    outcomes: Outcomes = {"whole image": {1: scored.right(next(iter(orders.values())), 1)}}
-    for name, order in orders.items():
-        outcomes[name] = {n: scored.right(order, n) for n in N_VIEWS[1:]}
-    outcomes["uniform grid"] = uniform(scored, whole_first=False)
-    outcomes["whole image and uniform grid"] = uniform(scored, whole_first=True)
-    labels = scored.labels.numpy()
-    for name in BASELINES:
-        outputs = baseline_outputs(name, model, p).astype(np.float32)
-        numbers = (1, 2, 4, 5, 10) if name == "ten crop" else (1, 2, 4, 10)
-        outcomes[name] = {
-            n: (outputs[:, :n].mean(axis=1).argmax(axis=1) == labels).astype(float)
-            for n in numbers
-        }
-        if name == "ten crop":
-            center = outputs[:, 4].argmax(axis=1) == labels
-            outcomes["center crop"] = {1: center.astype(float)}
-            both = outputs[:, [4, 9]].mean(axis=1).argmax(axis=1) == labels
-            outcomes["center crop and its mirror image"] = {2: both.astype(float)}
-    outputs = candidate_outputs(model, p)
-    outcomes["learned loss (Kim et al.)"] = learned_loss(p, outputs, table.targets)
-    return outcomes
+def summary(points: Points) -> dict[str, list[dict[str, float]]]:
+    """Accuracies with 95 % intervals, by cost."""
+    found: dict[str, list[dict[str, float]]] = {}
+    for name, by_cost in points.items():
+        found[name] = []
+        for c, values in sorted(by_cost.items()):
+            low, high = wilson_interval(round(values.sum()), len(values))
+            row = {"cost": c, "accuracy": float(values.mean()), "low": low, "high": high}
+            found[name].append(row)
+    return found
 
 
-def show(outcomes: Outcomes, against: dict[str, Any]) -> None:
-    table = Table(title="top-1 in %, by views per photo", title_justify="left")
-    for heading in ("", *map(str, N_VIEWS)):
-        table.add_column(heading)
-    for name, by_n in outcomes.items():
-        cells = [f"{100 * by_n[n].mean():.2f}" if n in by_n else "" for n in N_VIEWS]
-        table.add_row(name, *cells)
-    console = Console()
-    console.print(table)
-    console.print(against)
+def against_envelope(all_points: Mapping[int, Points]) -> list[dict[str, Any]]:
+    """Learned views of every size against the best free rival of any size that costs no more."""
+    ours = ("learned views", "learned views, learned stop")
+    free = [
+        (c, f"{name}, {size} px" if name != "one pass" else f"one pass, cost {c:.2f}", values)
+        for size, points in all_points.items()
+        for name, by_cost in points.items()
+        if name not in ours and (name != "one pass" or size == CURVE_SIZES[0])
+        for c, values in by_cost.items()
+    ]
+    rows = []
+    for size, points in all_points.items():
+        for name in ours:
+            for c, values in points[name].items():
+                rivals = [rival for rival in free if rival[0] <= c * 1.02]
+                _, best, theirs = max(rivals, key=lambda rival: rival[2].mean())
+                low, high = bootstrap_interval(lambda x: x.mean(axis=1), values - theirs)
+                rows.append(
+                    {
+                        "name": f"{name}, {size} px", "cost": c, "accuracy": float(values.mean()),
+                        "best free rival": best, "rival": float(theirs.mean()),
+                        "difference": float((values - theirs).mean()), "low": low, "high": high,
+                    }
+                )  # fmt: skip
+    return rows
+
+
+def at_128() -> dict[str, Any]:
+    """Fitted on photos of nips2017, scored once on 1,300 others."""
+    found: dict[str, Any] = {}
+    everything = torch.arange(len(photos("other").data))
+    for n_fit in (500, 1000):
+        aug = fit("nips", 128, torch.arange(0, 1000, 1000 // n_fit))
+        points = score(aug, "other", 128, everything)
+        rows = summary(points)
+        tests = {}
+        for n, i in ((4, 1), (10, 2)):
+            ours = {k: list(points[k].values())[i] for k in points if k.startswith("learned")}
+            for rival in ("uniform grid", "image, then uniform grid, by confidence"):
+                theirs = list(points[rival].values())[i]
+                for name, values in ours.items():
+                    low, high = bootstrap_interval(lambda x: x.mean(axis=1), values - theirs)
+                    tests[f"{name} − {rival}, n = {n}"] = {
+                        "difference": float((values - theirs).mean()), "low": low, "high": high,
+                    }  # fmt: skip
+            same = list(points["one order for all"].values())[i]
+            for name, values in ours.items():
+                test = mcnemar_test(torch.from_numpy(values) > 0, torch.from_numpy(same) > 0)
+                tests[f"{name} − one order for all, n = {n}"] = {
+                    "difference": test.difference, "p": test.p_value,
+                }  # fmt: skip
+        found[f"{n_fit} photos"] = {
+            "accuracy": rows, "tests": tests, "merge": aug.merge, "sharpness": aug.sharpness,
+            "validation": aug.validation.to_dict(),
+        }  # fmt: skip
+    return found
+
+
+def show(title: str, rows: Mapping[str, list[dict[str, float]]]) -> None:
+    shown = Table(title=title, title_justify="left")
+    for heading in ("", "cost", "accuracy", "95 % interval"):
+        shown.add_column(heading)
+    for name, points in rows.items():
+        for point in points:
+            interval = f"{100 * point['low']:.1f} to {100 * point['high']:.1f}"
+            shown.add_row(name, f"{point['cost']:.2f}", f"{100 * point['accuracy']:.1f}", interval)
+    Console().print(shown)
+
+
+def draw(all_points: Mapping[int, Points]) -> None:
+    """Accuracy against cost, as a picture in ``runs/frozen``."""
+    curves: dict[str, list[tuple[float, ...]]] = {}
+    for size, points in all_points.items():
+        rows = summary({f"learned, {size} px": points["learned views, learned stop"]})
+        for name, found in rows.items():
+            curves[name] = [(r["cost"], 100 * r["accuracy"]) for r in found]
+    one = summary({"one pass": all_points[CURVE_SIZES[0]]["one pass"]})["one pass"]
+    curves["one pass"] = [(r["cost"], 100 * r["accuracy"]) for r in one]
+    for size in (128, 224):
+        name = "image, then uniform grid, by confidence"
+        found = summary({name: all_points[size][name]})[name]
+        curves[f"grid, {size} px"] = [(r["cost"], 100 * r["accuracy"]) for r in found]
+    save_figure(draw_cost_curve(curves), RUNS / "cost_curve.png")
 
 
 def main() -> None:
     torch.set_num_threads(1)
-    p = photos(N_FOLDS)
-    table = box_table("Lite0", load_model("Lite0"), p)
-    augs = {name: fitted(settings, p, table) for name, settings in LEARNED.items()}
-    orders = {name: held_out_order(fits, p, table) for name, fits in augs.items()}
-    outcomes = all_outcomes(p, table, orders)
-    ours = outcomes["InstaAug"]
-    against: dict[str, Any] = {}
-    for n in (4, 10):
-        best = max(RIVALS, key=lambda name: outcomes[name][n].mean())
-        against[f"n = {n}"] = {"best rival": best, **compared(ours[n], outcomes[best][n])}
-        against[f"n = {n}, against the center crop"] = compared(
-            ours[n], outcomes["center crop"][1]
-        )
-    show(outcomes, against)
-    stopped = stopped_early(Scored(table, p.scored.nonzero().flatten()), orders["InstaAug"])
-    augs["InstaAug"][0].save(RUNS / "aug.safetensors")
-    draw(outcomes, stopped)
-    accuracy = {m: {str(n): float(v.mean()) for n, v in o.items()} for m, o in outcomes.items()}
-    findings = {
-        "accuracy": accuracy,
-        "against": against,
-        "stopped early": stopped,
-        "calibration": calibration(p, table, augs["InstaAug"]),
-        "transfer": transferred(p, orders["InstaAug"]),
-        "nips2017-1000, scored once": scored_once(p, table),
-    }
-    for name in ("calibration", "transfer", "stopped early", "nips2017-1000, scored once"):
-        Console().print(name, findings[name])
+    all_points = {size: curve(size) for size in CURVE_SIZES}
+    for size, points in all_points.items():
+        show(f"{size} px, {len(photos('native').data)} photos", summary(points))
+    envelope = against_envelope(all_points)
+    for row in envelope:
+        Console().print(row)
+    small = at_128()
+    for n_fit, found in small.items():
+        show(f"128 px, fitted on {n_fit} of nips2017", found["accuracy"])
+        Console().print(found["tests"])
+    draw(all_points)
     save(
-        "frozen", {}, findings=findings, seed=0, model="EfficientNet-Lite0", size=SIZE, side=SIDE,
-        boxes=table.outputs.shape[1], folds=N_FOLDS, photos=int(p.scored.sum()),
-        draws=N_DRAWS, resamples=N_RESAMPLES, epochs_of_learned_loss=KIM_EPOCHS,
+        "frozen", {}, findings={
+            "curve": {str(size): summary(points) for size, points in all_points.items()},
+            "against the envelope": envelope, "at 128 px": small,
+        },
+        seed=0, model="EfficientNet-Lite0", sizes=CURVE_SIZES, counts=COUNTS, draws=N_DRAWS,
+        photos=len(photos("native").data), others=len(photos("other").data),
     )  # fmt: skip
-
-
-def draw(outcomes: Outcomes, stopped: list[dict[str, float]]) -> None:
-    """Accuracy against cost, as a picture in ``runs/frozen``."""
-    names = ("InstaAug", "uniform grid", "ten crop", "random crops, side 0.5 to 1", "RandAugment")
-    whole = 100 * float(outcomes["whole image"][1].mean())
-    curves: dict[str, list[tuple[float, float]]] = {
-        name: [(n, 100 * float(v.mean())) for n, v in outcomes[name].items()] for name in names
-    }
-    curves["InstaAug"].insert(0, (1, whole))
-    early = sorted((s["views"], 100 * s["accuracy"]) for s in stopped if s["mean_views"])
-    curves = {"InstaAug": curves.pop("InstaAug"), "InstaAug, stopping early": early, **curves}
-    save_figure(draw_cost_curve(curves), RUNS / "cost_curve.png")
 
 
 if __name__ == "__main__":

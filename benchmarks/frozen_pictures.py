@@ -2,8 +2,9 @@
 
 ``frozen_crops.jpg`` has the single-view loss, ``frozen_views.jpg`` the loss that knows n.
 
-φ is fitted on imagenet-val-2000 for EfficientNet-Lite0; the photos are the first of a seeded
-shuffle of nips2017-1000 (CC-BY 2.0; the authors are named in ``docs/frozen_crops.md``).
+φ is fitted on the photos of imagenet-val-2000 that ``frozen.py`` scores, for EfficientNet-Lite0;
+the photos shown are the first of a seeded shuffle of nips2017-1000 (CC-BY 2.0; the authors are
+named in ``docs/frozen_crops.md``).
 """
 
 import csv
@@ -13,18 +14,18 @@ from typing import Any
 
 import torch
 
-from benchmarks.frozen import N_FOLDS, Scored, order_of
-from benchmarks.frozen_views import box_table, boxes
-from benchmarks.imagenet import SIZE, Photos, load_model, photos
+from benchmarks.frozen import fit, photos, right, table
 from instaaug import InstaAug
-from instaaug.frozen import DEFAULT_CROPS, ViewTable, fit_tta
+from instaaug.frozen import NormalizedImages
 from instaaug.report.pictures.crops import draw_crops
 from instaaug.report.theme import save_figure
+from instaaug.runs.view_scores import merge_tabulated_outputs
 
 __all__ = ["main"]
 
 DOCS = Path(__file__).parents[1] / "docs"
 N_PHOTOS = 12
+SIZE = 128
 PICTURES: dict[str, dict[str, Any]] = {
     "frozen_crops": {"objective": "single", "entropy": (1.5, 2.5)},
     "frozen_views": {},
@@ -33,38 +34,29 @@ PICTURES: dict[str, dict[str, Any]] = {
 
 def main() -> None:
     torch.set_num_threads(1)
-    p = photos(N_FOLDS)
-    model = load_model("Lite0")
-    table = box_table("Lite0", model, p)
-    fit = p.scored.nonzero().flatten()
-    data = p.data.subset(fit.numpy())
-    known = table.subset(fit)
+    rows = torch.arange(len(photos("other").data))
     for name, settings in PICTURES.items():
-        aug = fit_tta(model, data, DEFAULT_CROPS, size=SIZE, table=known, **settings)
-        draw(aug, p, table, DOCS / f"{name}.jpg")
+        draw(fit("other", SIZE, rows, **settings), DOCS / f"{name}.jpg")
 
 
-def draw(aug: InstaAug, p: Photos, table: ViewTable, path: Path) -> None:
-    unseen = (~p.scored).nonzero().flatten()
-    order = torch.randperm(len(unseen), generator=torch.Generator().manual_seed(0))
-    rows = unseen[order[:N_PHOTOS]]
-    x, labels = p.data.__getitems__(rows.tolist())
-    x = x.float() / 255
-    chosen = order_of(aug, table, rows)
-    scored = Scored(table, rows)
-    right = {n: scored.logits(chosen, n).argmax(dim=1) == labels for n in (1, 10)}
-    words = {True: "right", False: "wrong"}
+def draw(aug: InstaAug, path: Path) -> None:
+    unseen = photos("nips")
+    order = torch.randperm(len(unseen.data), generator=torch.Generator().manual_seed(0))
+    rows = order[:N_PHOTOS]
+    data, known = unseen.data.subset(rows.numpy()), table("nips", SIZE)[0].subset(rows)
+    images = NormalizedImages(data)
+    merged = merge_tabulated_outputs(aug, known, images, (1, 10), aug.merging)
+    words = {1.0: "right", 0.0: "wrong"}
     titles = [
-        f"whole image {words[bool(one)]}, 10 views {words[bool(ten)]}"
-        for one, ten in zip(right[1], right[10], strict=True)
+        f"whole image {words[one]}, 10 views {words[ten]}"
+        for one, ten in zip(*(right(merged[n], known.targets) for n in (1, 10)), strict=True)
     ]
+    x = images.first(N_PHOTOS)
     with torch.no_grad():
-        probs = aug.distribution(x)["crop"].probs
-    probs[:, 0] = 0.0  # the whole image is always looked at: it is not a choice
-    probs = probs / probs.sum(dim=1, keepdim=True)
-    drawing = draw_crops(x, probs, boxes(), size=(SIZE, SIZE), titles=titles)
+        others = aug.other_choices(aug.distribution(x))
+    drawing = draw_crops(x, others.probs, others.table, size=(SIZE, SIZE), titles=titles)
     save_figure(drawing, path, dpi=100)
-    write_credits([p.names[i] for i in rows.tolist()])
+    write_credits([unseen.names[i] for i in rows.tolist()])
 
 
 def write_credits(names: list[str]) -> None:

