@@ -434,6 +434,7 @@ FIT_EFFECTS: Mapping[str, FitEffect] = {
     "views": ([3], of_fit("n_samples")),
     "views.merge": ("confidence", of_fit("merge")),
     "views.sharpness": (2.0, of_fit("sharpness")),
+    "views.sizes": ([16, 24], of_fit("sizes")),
     "phi.objective": ("single", of_fit("objective")),
     "phi.features": ("none", of_fit("features")),
     "phi.network": ("glance", of_fit("features")),

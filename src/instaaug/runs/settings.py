@@ -18,6 +18,7 @@ __all__ = [
     "EntropySettings",
     "EvaluateSettings",
     "FrozenSettings",
+    "FrozenViewSettings",
     "LossSettings",
     "MethodSettings",
     "ModelSettings",
@@ -537,8 +538,8 @@ class TtaCropSettings(Settings):
 
 
 @dataclass(frozen=True)
-class TtaViewSettings(Settings):
-    """How many views are averaged."""
+class FrozenViewSettings(Settings):
+    """How many views are merged, and how."""
 
     title = "Views"
     main = "counts"
@@ -547,7 +548,7 @@ class TtaViewSettings(Settings):
         (2, 4, 10), "How many views will be averaged; one order serves all these numbers."
     )
     merge: Literal["logit", "confidence", "auto"] = setting(
-        "logit",
+        "auto",
         "Average outputs plainly, or weighted by how sure the model is of each; auto takes what "
         "suits random views of the images.",
     )
@@ -555,7 +556,6 @@ class TtaViewSettings(Settings):
         None, "How much confidence counts; chosen on random views of the images if absent.",
         at_least=0, at_most=10,
     )  # fmt: skip
-
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.counts or min(self.counts) < 2:
@@ -564,6 +564,17 @@ class TtaViewSettings(Settings):
                 f"{list(self.counts)}."
             )
         object.__setattr__(self, "counts", tuple(sorted(set(self.counts))))
+
+
+@dataclass(frozen=True)
+class TtaViewSettings(FrozenViewSettings):
+    """How many views are merged, and how; and the whole image in other sizes."""
+
+    sizes: Literal["auto"] | tuple[int, ...] = setting(
+        "auto",
+        "Other sides in pixels that the whole image is tried in: a smaller one as a first look, "
+        "larger ones as rivals; auto is some that the model takes.",
+    )
 
 
 @dataclass(frozen=True)
@@ -671,7 +682,7 @@ class TransferCropSettings(TtaCropSettings):
 
 
 @dataclass(frozen=True)
-class TransferViewSettings(TtaViewSettings):
+class TransferViewSettings(FrozenViewSettings):
     """How many views are merged."""
 
     counts: tuple[int, ...] = setting(

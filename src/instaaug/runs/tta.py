@@ -235,6 +235,7 @@ def fit_views(
         entropy=config.entropy,
         merge=config.views.merge if rule is None else rule.merge,  # type: ignore[arg-type]
         sharpness=config.views.sharpness if rule is None else rule.sharpness,
+        sizes=config.views.sizes,
         features=config.phi.network or config.phi.features,
         size=size,
         mean=model.mean,
