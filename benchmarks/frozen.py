@@ -2,7 +2,7 @@
 
 EfficientNet-Lite0, in two parts. **The curve**: 700 photos of ImageNet's validation set, short
 side 352; what is fitted on one half is scored on the other. Single passes at every size, the
-uniform grid, one order for all and learned views at 128, 192, 224 and 288 px; cost is counted in
+uniform grid, one order for all and learned views at 128, 224 and 288 px; cost is counted in
 multiply-adds, in passes at 224 px. **At 128 px**: fitted on 500 and 1,000 photos of nips2017,
 scored once on the 1,300 photos of imagenet-val-2000 that are not among the 700. See
 ``imagenet.py`` for what must be there. About forty minutes of one core the first time: what the
@@ -39,7 +39,7 @@ __all__ = ["main"]
 
 RUNS = Path(__file__).parents[1] / "runs" / "frozen"
 NATIVE = 224
-CURVE_SIZES = (128, 192, 224, 288)
+CURVE_SIZES = (128, 224, 288)
 SINGLE_PASSES = (128, 160, 192, 224, 256, 288, 320, 352)
 LARGE_CROPS = Crop(levels=((1.0, 1), (0.8, 2), (0.6, 3)), max_outside=0.0)  # from 192 px on
 COUNTS = (2, 4, 10)

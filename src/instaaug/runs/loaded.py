@@ -183,7 +183,8 @@ def _load_fitted(run: Run) -> LoadedRun:
         return images
 
     def make_calibrated(n_views: int | None, certainty: float | None) -> PixelPredictor:
-        n_most = max(fitted.config.views.counts) if n_views is None else n_views
+        usual = fitted.usual_views if certainty is None else max(fitted.config.views.counts)
+        n_most = usual if n_views is None else n_views
         predict = fitted.predictor(max(n_most, 1), certainty=certainty)  # the image comes first
 
         def predict_calibrated(pixels: Tensor) -> tuple[Tensor, Tensor]:
@@ -207,7 +208,7 @@ def _load_fitted(run: Run) -> LoadedRun:
         merging=replace(fitted.rule, output=fitted.model.output),
         select=aug.select,
         n_views=len(all_views(aug)) if can_list else None,
-        test_views=max(fitted.config.views.counts),
+        test_views=fitted.usual_views,
         ranks_views=can_list and _is_taught_an_order(fitted),
         seed=fitted.config.seed,
         load_test_images=load_test_images,

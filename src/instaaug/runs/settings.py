@@ -556,6 +556,7 @@ class FrozenViewSettings(Settings):
         None, "How much confidence counts; chosen on random views of the images if absent.",
         at_least=0, at_most=10,
     )  # fmt: skip
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.counts or min(self.counts) < 2:

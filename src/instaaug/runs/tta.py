@@ -98,6 +98,7 @@ class FittedViews:
         temperatures: By the number of views, from the images of the fit; none say nothing.
         elsewhere: Makes the views in place of ``aug``, where ``model`` is not the one that was
             fitted for.
+        recommended: The number of views that cross-validation recommends, if there was one.
     """
 
     config: FrozenSettings
@@ -107,6 +108,12 @@ class FittedViews:
     aug: InstaAug
     temperatures: Mapping[int, float]
     elsewhere: Augmenter | None = None
+    recommended: int | None = None
+
+    @property
+    def usual_views(self) -> int:
+        """How many views a prediction takes unless it is said otherwise."""
+        return self.recommended or max(self.config.views.counts)
 
     @property
     def augmenter(self) -> Augmenter:
@@ -191,7 +198,9 @@ def load_fitted(run: Run) -> FittedViews:
         )
     found = run.read_results()["temperatures"]
     temperatures = {int(n): float(temperature) for n, temperature in found.items()}
-    return FittedViews(config, facts, source, model, aug, temperatures)
+    validation = run.read_results().get("validation") or {}
+    recommended = validation.get("n_views")
+    return FittedViews(config, facts, source, model, aug, temperatures, recommended=recommended)
 
 
 def model_hash(module: nn.Module, aug: InstaAug) -> str:
