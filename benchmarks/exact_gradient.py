@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from benchmarks.frozen_views import box_table
-from benchmarks.imagenet import load_model, photos
+from benchmarks.frozen import table
 from benchmarks.record import save
+from instaaug.frozen import ViewTable
 from instaaug.objectives import ScoreFactor, exact_risk, score_risk
 
 __all__ = ["main"]
@@ -27,8 +27,10 @@ NEAR = (1e-2, 1e-3)
 
 def main() -> None:
     torch.manual_seed(0)
-    table = box_table("Lite0", load_model("Lite0"), photos(4))
-    losses = torch.cat([losses_of(table, i) for i in torch.arange(len(table)).split(256)])
+    tables = [table(source, 128)[0] for source in ("nips", "validation")]
+    losses = torch.cat(
+        [losses_of(one, i) for one in tables for i in torch.arange(len(one)).split(256)]
+    )
     best = (-losses.mean(dim=0) / WEIGHT).log_softmax(dim=0)
     findings: dict[str, object] = {"entropy of the optimum": float(-(best.exp() * best).sum())}
     for name in ("exact", "none", "batch"):
@@ -45,9 +47,9 @@ def main() -> None:
     save("exact_gradient", {}, findings=findings, seed=0, weight=WEIGHT, batch=BATCH, rates=RATES)
 
 
-def losses_of(table: object, index: Tensor) -> Tensor:
-    outputs = table.outputs_of(index)  # type: ignore[attr-defined]
-    targets = table.targets[index].repeat_interleave(outputs.shape[1])  # type: ignore[attr-defined]
+def losses_of(outputs_of_boxes: ViewTable, index: Tensor) -> Tensor:
+    outputs = outputs_of_boxes.outputs_of(index)
+    targets = outputs_of_boxes.targets[index].repeat_interleave(outputs.shape[1])
     losses = F.cross_entropy(outputs.flatten(0, 1), targets, reduction="none")
     return losses.view(outputs.shape[:2])
 

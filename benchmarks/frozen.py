@@ -20,7 +20,14 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from benchmarks.imagenet import Labeled, load_model, native_photos, nips_photos, other_photos
+from benchmarks.imagenet import (
+    Labeled,
+    load_model,
+    native_photos,
+    nips_photos,
+    other_photos,
+    validation_photos,
+)
 from benchmarks.record import save
 from instaaug import InstaAug, fit_tta
 from instaaug.augmentation.at_test_time import Merging
@@ -41,10 +48,15 @@ RUNS = Path(__file__).parents[1] / "runs" / "frozen"
 NATIVE = 224
 CURVE_SIZES = (128, 224, 288)
 SINGLE_PASSES = (128, 160, 192, 224, 256, 288, 320, 352)
-LARGE_CROPS = Crop(levels=((1.0, 1), (0.8, 2), (0.6, 3)), max_outside=0.0)  # from 192 px on
+LARGE_CROPS = Crop(levels=((1.0, 1), (0.9, 2), (0.8, 2)), max_outside=0.0)  # from 224 px on
 COUNTS = (2, 4, 10)
 N_DRAWS = 20
-SOURCES = {"native": native_photos, "nips": nips_photos, "other": other_photos}
+SOURCES = {
+    "native": native_photos,
+    "nips": nips_photos,
+    "other": other_photos,
+    "validation": validation_photos,
+}
 
 Points = dict[str, dict[float, np.ndarray]]
 """By method and cost: is each photo right, or how often over the draws."""
@@ -105,6 +117,7 @@ def score(aug: InstaAug, source: str, size: int, rows: Tensor) -> Points:
     """Learned views and all that is free, on some of the photos, under the rule of the fit."""
     known, sizes = table(source, size)
     known, labels = known.subset(rows), known.targets[rows]
+    counts = [min(n, known.outputs.shape[1]) for n in COUNTS]
     images = NormalizedImages(photos(source).data.subset(rows.numpy()))
     points: Points = {
         "one pass": {cost(s): right(whole(source, s).outputs_of(rows)[:, 0], labels)
@@ -114,16 +127,16 @@ def score(aug: InstaAug, source: str, size: int, rows: Tensor) -> Points:
     for name, first in (("uniform grid", False), ("image, then uniform grid", True)):
         for words, rule in (("", Merging()), (", by confidence", aug.merging)):
             points[name + words] = {
-                n * cost(size): _random(known, labels, n, rule, first=first) for n in COUNTS
+                n * cost(size): _random(known, labels, n, rule, first=first) for n in counts
             }
     assert aug.plan is not None  # noqa: S101  # there are enough photos
     dependence = float(aug.plan.dependence)
     for name, alpha in (("one order for all", 0.0), ("learned views", dependence)):
         aug.plan.dependence.fill_(alpha)
         merged = merge_tabulated_outputs(
-            aug, known, images, range(1, max(COUNTS) + 1), aug.merging
+            aug, known, images, range(1, max(counts) + 1), aug.merging
         )
-        points[name] = {n * cost(size): right(merged[n], labels) for n in COUNTS}
+        points[name] = {n * cost(size): right(merged[n], labels) for n in counts}
     stages = [merged[n] for n in sorted(merged)]
     costs = [1.0] * len(stages)
     if aug.preview is not None:

@@ -26,7 +26,7 @@ from instaaug.data.decode import decode_image
 
 __all__ = [
     "MODELS", "SIDE", "SIZE", "Labeled", "load_model", "native_photos", "nips_photos",
-    "other_photos",
+    "other_photos", "validation_photos",
 ]  # fmt: skip
 
 SIDE = 256  # of the photos
@@ -49,6 +49,11 @@ def nips_photos() -> Labeled:
 def native_photos() -> Labeled:
     """700 photos with a short side of 352 px."""
     return _load(_by_class(_root() / "imagenet-val-native-700"), 352)
+
+
+def validation_photos() -> Labeled:
+    """All photos of imagenet-val-2000."""
+    return _load(_by_class(_root() / "imagenet-val-2000"), 256)
 
 
 def other_photos() -> Labeled:

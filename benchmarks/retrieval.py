@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize, one_hot
 
-from benchmarks.frozen_views import boxes
 from benchmarks.imagenet import SIDE, SIZE, load_model
 from benchmarks.record import save
 from instaaug import fit_tta
@@ -22,6 +21,7 @@ from instaaug.augmentation.settings import as_composition
 from instaaug.data import load_data
 from instaaug.frozen import DEFAULT_CROPS, FrozenViews, NormalizedImages, ViewTable, tabulate
 from instaaug.frozen.table import all_views
+from instaaug.parameterizations import CropGrid
 from instaaug.stats import t_interval, wilson_interval
 
 __all__ = ["main"]
@@ -75,11 +75,12 @@ def tables(size: int, rows: Tensor) -> tuple[ViewTable, ViewTable]:
 
 
 def main() -> None:
-    gallery, queries = tables(SIZE, boxes())
+    boxes = CropGrid(DEFAULT_CROPS.levels, max_outside=0.0).boxes
+    gallery, queries = tables(SIZE, boxes)
     random = torch.Generator().manual_seed(0)
     alone = recalls(gallery, queries, [0])
     findings: dict[str, object] = {"whole image": _told(alone), "gallery": len(gallery)}
-    larger = recalls(*tables(LARGER, boxes()[:1]), [0])
+    larger = recalls(*tables(LARGER, boxes[:1]), [0])
     findings[f"whole image at {LARGER} px"] = _told(larger)
     order = fitted_order(gallery)
     findings["fitted order"] = order

@@ -1,5 +1,7 @@
 """What cross-validation over the images of a fit says, on data whose truth is known."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -42,7 +44,7 @@ def make_table(
 
 def fit(table: ViewTable, targets: torch.Tensor, **settings: object) -> InstaAug:
     images = torch.rand(len(targets), 3, 8, 8, generator=torch.Generator().manual_seed(1))
-    options: dict = {"n_samples": (2, 3, 5), "steps": 20, "features": "none", **settings}
+    options: dict[str, Any] = {"n_samples": (2, 3, 5), "steps": 20, "features": "none", **settings}
     return fit_tta(Constant().eval(), (images, targets), CROPS, table=table, **options)
 
 

@@ -144,7 +144,7 @@ GARBAGE = bytes(range(256)) * 40_000  # 10 MB
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("config.yaml", b"lr: 3\n", "must have the kind train or tta: got None"),
+        ("config.yaml", b"lr: 3\n", "must have the kind train, tta or transfer: got None"),
         ("config.yaml", b"", "it holds no names with values"),
         ("config.yaml", b"- 1\n", "it holds no names with values"),
         ("config.yaml", b"3: 4\nepochs: 1\n", "it holds no names with values"),

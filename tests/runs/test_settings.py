@@ -578,7 +578,9 @@ def test_the_kind_decides_which_settings_a_file_has() -> None:
     assert read_run_settings({}, source="a") == TrainSettings()
     assert read_run_settings(FROZEN.to_mapping(), source="a") == FROZEN
     assert all(next(iter(one.to_mapping())) == "kind" for one in (BASE, FROZEN))
-    with pytest.raises(UnknownNameError, match=r"no kind of run in a called 'tt'.*: train, tta"):
+    with pytest.raises(
+        UnknownNameError, match=r"no kind of run in a called 'tt'.*: train, transfer, tta"
+    ):
         read_run_settings({"kind": "tt"}, source="a")
 
 

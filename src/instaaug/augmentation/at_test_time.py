@@ -55,8 +55,8 @@ class Merging:
         output: Picks the tensor out of what the model returns. Without it a tensor is taken as it
             is, and the obvious one of a dict, an object or a tuple.
         sharpness: How much confidence counts for ``"confidence"``; 0 is the plain mean.
-        calibration: Divides the output of every view before that, so that a model that is too sure
-            of itself, or not sure enough, is judged by honest probabilities.
+        calibration: Divides the output of every view when its confidence is judged, so that a
+            model that is too sure of itself, or not sure enough, gets honest weights.
         dense: Whether outputs are maps, merged pixel by pixel: a view counts as much as it covers
             of a pixel, and confidence is that of the pixel.
 
@@ -113,8 +113,7 @@ class Merging:
         if back is not None:
             output, weight = back(output)
         if self.merge == "confidence":
-            output = output / self.calibration
-            sureness = confidence(output, self.sharpness)[:, None]
+            sureness = confidence(output / self.calibration, self.sharpness)[:, None]
             weight = sureness if weight is None else sureness * weight
         if self.merge == "probability":
             output = output.log_softmax(dim=1)
@@ -348,7 +347,7 @@ class TestTimeAugmentation(nn.Module):
             is, ``"logits"`` of a dict, ``.logits`` of an object, the first entry of a tuple.
         temperature: Divides the merged output; above 1 for a model that is too certain.
         sharpness: How much confidence counts for ``merge="confidence"``.
-        calibration: Divides the output of every view for ``merge="confidence"``.
+        calibration: Divides the output of every view when its confidence is judged.
         certainty: An input is done as soon as its top class has this probability.
         mean_views: Views per input, on average. Where a fit has learned when to stop, over inputs
             like those of the fit; elsewhere over a call: after one for each, the least certain

@@ -113,7 +113,7 @@ class Augmenter(nn.Module, ABC):
     """How much confidence counts where outputs are merged by it."""
 
     calibration: float = 1.0
-    """What divides the output of every view where they are merged by confidence."""
+    """What divides the output of every view where its confidence is judged."""
 
     @property
     def merging(self) -> Merging:

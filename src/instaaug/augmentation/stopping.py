@@ -44,7 +44,8 @@ class StopRule(nn.Module):
     After each stage, one view more, an input goes on while :math:`w \cdot s > 0`: s is its state
     (:func:`view_states`), w are the weights of the stage, and the product estimates what going on
     will add to the probability of being right, less what it will cost. There is a set of weights
-    for each of several prices; a budget picks the lowest price that keeps within it.
+    for each of several prices; of those that keep within a budget, the one is used at which most
+    inputs of the fit were right, which need not be the lowest: views can do harm.
 
     Arguments:
         n_prices: Prices that there are weights for.
@@ -58,11 +59,13 @@ class StopRule(nn.Module):
 
     weight: Tensor
     mean_cost: Tensor
+    accuracy: Tensor
 
     def __init__(self, n_prices: int, n_stages: int) -> None:
         super().__init__()
         self.register_buffer("weight", torch.zeros(n_prices, max(n_stages - 1, 0), N_STATE))
         self.register_buffer("mean_cost", torch.zeros(n_prices))
+        self.register_buffer("accuracy", torch.zeros(n_prices))
 
     @property
     def n_stages(self) -> int:
@@ -70,7 +73,7 @@ class StopRule(nn.Module):
         return self.weight.shape[1] + 1
 
     def price_for(self, budget: float | int) -> int:
-        """The number of the lowest price at which inputs like those of the fit keep to a budget.
+        """The number of the best price at which inputs like those of the fit keep to a budget.
 
         Arguments:
             budget: Views per input, on average.
@@ -78,7 +81,7 @@ class StopRule(nn.Module):
         within = (self.mean_cost <= budget + 1e-6).nonzero()[:, 0]
         if not len(within):
             return 0  # the highest price
-        return int(within[self.mean_cost[within].argmax()])
+        return int(within[self.accuracy[within].argmax()])
 
     def goes_on(
         self,
@@ -147,15 +150,16 @@ def fit_stop_rule(
     rule = StopRule(len(PRICES), len(merged))
     for p, price in enumerate(PRICES):
         spent = torch.zeros(len(targets)).double()
-        worth = right[-1]
+        worth = hits = right[-1]
         for n in reversed(range(len(merged) - 1)):
             on = worth - price * cost[n + 1]
             weight = _ridge(states[n].double(), on - right[n])
             rule.weight[p, n] = weight.float()
             goes = states[n] @ weight.float() > 0
             worth = torch.where(goes, on, right[n])
+            hits = torch.where(goes, hits, right[n])
             spent = torch.where(goes, spent + cost[n + 1], 0.0)
-        rule.mean_cost[p] = cost[0] + spent.mean()
+        rule.mean_cost[p], rule.accuracy[p] = cost[0] + spent.mean(), hits.mean()
     return rule
 
 

@@ -220,7 +220,7 @@ def _distribution(aug: InstaAug, read: Tensor) -> Joint:
     return aug.distribution(read)
 
 
-def choose_batch_size(n_images: float, n_steps: int) -> int:
+def choose_batch_size(n_images: float | int, n_steps: int) -> int:
     """Images per step that make about so many steps: 32 at least, 256 at most.
 
     Example:
