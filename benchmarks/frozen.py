@@ -2,7 +2,7 @@
 
 EfficientNet-Lite0, in two parts. **The curve**: 700 photos of ImageNet's validation set, short
 side 352; what is fitted on one half is scored on the other. Single passes at every size, the
-uniform grid, one order for all and learned views at 128, 224 and 288 px; cost is counted in
+uniform grid, one order for all and learned views at 128 and 288 px; cost is counted in
 multiply-adds, in passes at 224 px. **At 128 px**: fitted on 500 and 1,000 photos of nips2017,
 scored once on the 1,300 photos of imagenet-val-2000 that are not among the 700. See
 ``imagenet.py`` for what must be there. About forty minutes of one core the first time: what the
@@ -46,9 +46,9 @@ __all__ = ["main"]
 
 RUNS = Path(__file__).parents[1] / "runs" / "frozen"
 NATIVE = 224
-CURVE_SIZES = (128, 224, 288)
+CURVE_SIZES = (128, 288)
 SINGLE_PASSES = (128, 160, 192, 224, 256, 288, 320, 352)
-LARGE_CROPS = Crop(levels=((1.0, 1), (0.9, 2), (0.8, 2)), max_outside=0.0)  # from 224 px on
+LARGE_CROPS = Crop(levels=((1.0, 1), (0.9, 2), (0.8, 2)), max_outside=0.0)  # at 288 px
 COUNTS = (2, 4, 10)
 N_DRAWS = 20
 SOURCES = {
@@ -58,8 +58,8 @@ SOURCES = {
     "validation": validation_photos,
 }
 
-Points = dict[str, dict[float, np.ndarray]]
-"""By method and cost: is each photo right, or how often over the draws."""
+Points = dict[str, list[tuple[float, np.ndarray]]]
+"""By method: cost, and whether each photo is right, or how often over the draws."""
 
 
 @cache
@@ -119,16 +119,16 @@ def score(aug: InstaAug, source: str, size: int, rows: Tensor) -> Points:
     known, labels = known.subset(rows), known.targets[rows]
     counts = [min(n, known.outputs.shape[1]) for n in COUNTS]
     images = NormalizedImages(photos(source).data.subset(rows.numpy()))
-    points: Points = {
-        "one pass": {cost(s): right(whole(source, s).outputs_of(rows)[:, 0], labels)
-                     for s in SINGLE_PASSES}
-    } if source == "native" else {"one pass": {cost(size): right(known.outputs_of(
-        torch.arange(len(rows)))[:, 0], labels)}}  # fmt: skip
+    if source == "native":
+        tables = {s: whole(source, s).outputs_of(rows)[:, 0] for s in SINGLE_PASSES}
+    else:
+        tables = {size: known.outputs_of(torch.arange(len(rows)))[:, 0]}
+    points: Points = {"one pass": [(cost(s), right(z, labels)) for s, z in tables.items()]}
     for name, first in (("uniform grid", False), ("image, then uniform grid", True)):
         for words, rule in (("", Merging()), (", by confidence", aug.merging)):
-            points[name + words] = {
-                n * cost(size): _random(known, labels, n, rule, first=first) for n in counts
-            }
+            points[name + words] = [
+                (n * cost(size), _random(known, labels, n, rule, first=first)) for n in counts
+            ]
     assert aug.plan is not None  # noqa: S101  # there are enough photos
     dependence = float(aug.plan.dependence)
     for name, alpha in (("one order for all", 0.0), ("learned views", dependence)):
@@ -136,14 +136,14 @@ def score(aug: InstaAug, source: str, size: int, rows: Tensor) -> Points:
         merged = merge_tabulated_outputs(
             aug, known, images, range(1, max(counts) + 1), aug.merging
         )
-        points[name] = {n * cost(size): right(merged[n], labels) for n in counts}
+        points[name] = [(n * cost(size), right(merged[n], labels)) for n in counts]
     stages = [merged[n] for n in sorted(merged)]
     costs = [1.0] * len(stages)
     if aug.preview is not None:
         side, factor = aug.preview
         stages = [factor * sizes[side].outputs_of(rows)[:, 0], *stages]
         costs = [(side / size) ** 2, *costs]
-    points["learned views, learned stop"] = dict(_stopped(aug, stages, costs, labels, size))
+    points["learned views, learned stop"] = list(_stopped(aug, stages, costs, labels, size))
     return points
 
 
@@ -181,10 +181,8 @@ def curve(size: int) -> Points:
     both = [score(fit("native", size, a), "native", size, b) for a, b in (halves, halves[::-1])]
     joined: Points = {}
     for name in both[0]:
-        one, other = (list(part[name].items()) for part in both)
-        joined[name] = {
-            (c + d) / 2: np.concatenate([x, y]) for (c, x), (d, y) in zip(one, other, strict=True)
-        }
+        pairs = zip(both[0][name], both[1][name], strict=True)
+        joined[name] = [((c + d) / 2, np.concatenate([x, y])) for (c, x), (d, y) in pairs]
     return joined
 
 
@@ -193,7 +191,7 @@ def summary(points: Points) -> dict[str, list[dict[str, float]]]:
     found: dict[str, list[dict[str, float]]] = {}
     for name, by_cost in points.items():
         found[name] = []
-        for c, values in sorted(by_cost.items()):
+        for c, values in by_cost:
             low, high = wilson_interval(round(values.sum()), len(values))
             row = {"cost": c, "accuracy": float(values.mean()), "low": low, "high": high}
             found[name].append(row)
@@ -208,12 +206,12 @@ def against_envelope(all_points: Mapping[int, Points]) -> list[dict[str, Any]]:
         for size, points in all_points.items()
         for name, by_cost in points.items()
         if name not in ours and (name != "one pass" or size == CURVE_SIZES[0])
-        for c, values in by_cost.items()
+        for c, values in by_cost
     ]
     rows = []
     for size, points in all_points.items():
         for name in ours:
-            for c, values in points[name].items():
+            for c, values in points[name]:
                 rivals = [rival for rival in free if rival[0] <= c * 1.02]
                 _, best, theirs = max(rivals, key=lambda rival: rival[2].mean())
                 low, high = bootstrap_interval(lambda x: x.mean(axis=1), values - theirs)
@@ -237,15 +235,15 @@ def at_128() -> dict[str, Any]:
         rows = summary(points)
         tests = {}
         for n, i in ((4, 1), (10, 2)):
-            ours = {k: list(points[k].values())[i] for k in points if k.startswith("learned")}
+            ours = {k: points[k][i][1] for k in points if k.startswith("learned")}
             for rival in ("uniform grid", "image, then uniform grid, by confidence"):
-                theirs = list(points[rival].values())[i]
+                theirs = points[rival][i][1]
                 for name, values in ours.items():
                     low, high = bootstrap_interval(lambda x: x.mean(axis=1), values - theirs)
                     tests[f"{name} − {rival}, n = {n}"] = {
                         "difference": float((values - theirs).mean()), "low": low, "high": high,
                     }  # fmt: skip
-            same = list(points["one order for all"].values())[i]
+            same = points["one order for all"][i][1]
             for name, values in ours.items():
                 test = mcnemar_test(torch.from_numpy(values) > 0, torch.from_numpy(same) > 0)
                 tests[f"{name} − one order for all, n = {n}"] = {
@@ -278,7 +276,7 @@ def draw(all_points: Mapping[int, Points]) -> None:
             curves[name] = [(r["cost"], 100 * r["accuracy"]) for r in found]
     one = summary({"one pass": all_points[CURVE_SIZES[0]]["one pass"]})["one pass"]
     curves["one pass"] = [(r["cost"], 100 * r["accuracy"]) for r in one]
-    for size in (128, 224):
+    for size in CURVE_SIZES:
         name = "image, then uniform grid, by confidence"
         found = summary({name: all_points[size][name]})[name]
         curves[f"grid, {size} px"] = [(r["cost"], 100 * r["accuracy"]) for r in found]
