@@ -61,11 +61,11 @@ def test_the_rule_of_merging_is_a_part_of_the_result(tmp_path: Path) -> None:
     model, file = built("functional ReLU"), tmp_path / "aug.safetensors"
     aug = fitted(model, merge="confidence", sharpness=2.0, features="none")
     assert (aug.merge, aug.sharpness) == ("confidence", 2.0)
-    aug.set_merging("confidence", 2.0, calibration=0.01)  # by itself this model is sure of nothing
+    aug.set_merging("confidence", 10.0, calibration=0.05)  # or this model is sure of nothing
     aug.save(file)
     read = InstaAug.load(file)
     assert read.merging == aug.merging
-    told = aug.wrap(model, 3, merge="confidence", sharpness=2.0).eval()(X)
+    told = aug.wrap(model, 3, merge="confidence", sharpness=10.0).eval()(X)
     torch.testing.assert_close(read.eval().wrap(model, 3).eval()(X), told)
     assert not torch.allclose(aug.wrap(model, 3, merge="logit").eval()(X), told)
 

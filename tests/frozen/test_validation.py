@@ -165,3 +165,14 @@ def test_a_model_that_is_too_sure_is_calibrated_before_it_is_trusted() -> None:
     assert quiet.plan is not None
     assert shouting.plan is not None
     assert torch.equal(quiet.plan.order, shouting.plan.order)
+
+
+@pytest.mark.parametrize("knows", [0.0, 6.0])
+def test_one_larger_image_is_recommended_where_it_is_the_better_buy(knows: float) -> None:
+    table, targets = make_table(torch.ones(5))
+    whole = ViewTable(make_table(torch.full((5,), knows))[0].outputs[:, :1], targets)
+    found = fit(table, targets, sizes={16: whole}).validation
+    assert (found.larger_image is not None) == (knows > 0)
+    if found.larger_image is not None:
+        assert "--model.image_size 16" in found.larger_image
+        assert "costs 4" in found.larger_image

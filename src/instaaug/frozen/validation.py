@@ -45,12 +45,14 @@ class ViewScores:
         views: Views per image, on average.
         accuracy: Share that is right.
         nll: Mean negative log-likelihood, at the best temperature.
+        size: Side of the whole image, if that is all there is.
     """
 
     name: str
     views: float | int
     accuracy: float
     nll: float
+    size: int | None = None
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,22 @@ class Validation:
         )
 
     @property
+    def larger_image(self) -> str | None:
+        """A sentence on one larger image, if that is the better buy."""
+        larger = [row for row in self.rows if row.size is not None and row.views > 1]
+        if not larger:
+            return None
+        best = max(larger, key=lambda row: row.accuracy)
+        rivals = [row for row in self.rows if row.size is None and row.views <= best.views]
+        if best.accuracy <= max(row.accuracy for row in rivals):
+            return None
+        return (
+            f"One pass of the image at {best.size} px costs {best.views:.3g} and is right on "
+            f"{best.accuracy:.1%}, more than any views at that cost: if the model may see larger "
+            f"images, fit again with --model.image_size {best.size}."
+        )
+
+    @property
     def verdict(self) -> str:
         """A sentence on whether to use views, and how many."""
         difference, (low, high) = self.gain
@@ -124,6 +142,7 @@ class Validation:
             },
             "verdict": self.verdict,
             "dependence_in_words": self.dependence_in_words,
+            "larger_image": self.larger_image,
         }  # fmt: skip
 
 
@@ -386,7 +405,8 @@ class _Wholes:
         """One image in another size is the first rival of several views."""
         for side in self.sizes:
             name = f"the image at {side} px"
-            yield _score(name, self.cost(side), self._raw(side), self.targets)
+            found = _score(name, self.cost(side), self._raw(side), self.targets)
+            yield replace(found, size=side)
 
     def choose_preview(self, merged: Sequence[Tensor]) -> tuple[Preview | None, StopRule]:
         """The smaller image that saves most, if any saves something, and when to stop."""
