@@ -268,18 +268,18 @@ def show(title: str, rows: Mapping[str, list[dict[str, float]]]) -> None:
 
 
 def draw(all_points: Mapping[int, Points]) -> None:
-    """Accuracy against cost, as a picture in ``runs/frozen``."""
+    """Accuracy against cost, in passes at 128 px, as a picture in ``runs/frozen``."""
     curves: dict[str, list[tuple[float, ...]]] = {}
     for size, points in all_points.items():
         rows = summary({f"learned, {size} px": points["learned views, learned stop"]})
         for name, found in rows.items():
-            curves[name] = [(r["cost"], 100 * r["accuracy"]) for r in found]
+            curves[name] = [(r["cost"] / cost(128), 100 * r["accuracy"]) for r in found]
     one = summary({"one pass": all_points[CURVE_SIZES[0]]["one pass"]})["one pass"]
-    curves["one pass"] = [(r["cost"], 100 * r["accuracy"]) for r in one]
+    curves["one pass"] = [(r["cost"] / cost(128), 100 * r["accuracy"]) for r in one]
     for size in CURVE_SIZES:
         name = "image, then uniform grid, by confidence"
         found = summary({name: all_points[size][name]})[name]
-        curves[f"grid, {size} px"] = [(r["cost"], 100 * r["accuracy"]) for r in found]
+        curves[f"grid, {size} px"] = [(r["cost"] / cost(128), 100 * r["accuracy"]) for r in found]
     save_figure(draw_cost_curve(curves), RUNS / "cost_curve.png")
 
 
@@ -295,7 +295,6 @@ def main() -> None:
     for n_fit, found in small.items():
         show(f"128 px, fitted on {n_fit} of nips2017", found["accuracy"])
         Console().print(found["tests"])
-    draw(all_points)
     save(
         "frozen", {}, findings={
             "curve": {str(size): summary(points) for size, points in all_points.items()},
@@ -304,6 +303,7 @@ def main() -> None:
         seed=0, model="EfficientNet-Lite0", sizes=CURVE_SIZES, counts=COUNTS, draws=N_DRAWS,
         photos=len(photos("native").data), others=len(photos("other").data),
     )  # fmt: skip
+    draw(all_points)
 
 
 if __name__ == "__main__":
