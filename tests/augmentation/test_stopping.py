@@ -10,6 +10,7 @@ from instaaug import InstaAug
 from instaaug.augmentation.plan import PlanShape
 from instaaug.augmentation.stopping import PRICES, StopRule, fit_stop_rule, view_states
 from instaaug.errors import ArgumentError
+from instaaug.methods import FixedViews
 from instaaug.transforms import Crop
 
 N_CLASSES = 5
@@ -189,3 +190,9 @@ def test_the_order_for_all_is_followed_and_phi_departs_from_it() -> None:
 def test_a_rule_of_no_stages_stops_at_once() -> None:
     rule = StopRule(n_prices=1, n_stages=1)
     assert not rule.goes_on(torch.zeros(2, 2), 0, price=0).any()
+
+
+def test_any_augmenter_shows_the_whole_input_in_another_size() -> None:
+    x = torch.rand(2, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    halves = FixedViews.flips().resize(x, 8)
+    assert torch.allclose(halves, nn.functional.avg_pool2d(x, 2), atol=1e-5)

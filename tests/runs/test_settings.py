@@ -488,7 +488,7 @@ def capture_transfer(config: TransferSettings) -> CapturedFit:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transfer, "find_model", find_model)
-        patch.setattr(transfer, "load_data", load_data)
+        patch.setattr(frozen_model, "load_data", load_data)
         patch.setattr(transfer, "fit_transfer", fit_transfer)
         patch.setattr(torch, "set_num_threads", lambda n: found.update(n_threads=n))
         ready = transfer._prepare(config, None)

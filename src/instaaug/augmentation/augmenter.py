@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import torch
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
 from typing_extensions import override
@@ -14,9 +15,10 @@ from instaaug.augmentation.plan import Preview
 from instaaug.augmentation.stopping import StopRule
 from instaaug.augmentation.views import Select, Views
 from instaaug.errors import ArgumentError
+from instaaug.functional.warp import warp
 from instaaug.networks.model_interface import Output
 from instaaug.objectives import ScoreFactor
-from instaaug.shapes import Images, Matrices, Rendered, Rows
+from instaaug.shapes import Images, Matrices, Rendered, Rows, at_least_float32
 from instaaug.signatures import check_arguments, parameter_hints
 
 __all__ = ["TASKS", "AugmentedBatch", "Augmenter", "HeldOutBatch", "HeldOutLearner", "LossesOf"]
@@ -132,7 +134,8 @@ class Augmenter(nn.Module, ABC):
 
     def resize(self, x: Images, size: int) -> Rendered:
         """The inputs as they are, in another size."""
-        raise NotImplementedError(f"{type(self).__name__} has no other sizes")
+        eye = torch.eye(3, device=x.device, dtype=at_least_float32(x).dtype)
+        return warp(x, eye.expand(len(x), 3, 3), size=(size, size))
 
     averages_views: bool = True
     """Whether its authors test it on the average of several views, not on each input as it is."""

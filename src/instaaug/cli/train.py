@@ -12,7 +12,7 @@ from rich.table import Table
 
 from instaaug.cli.settings import choose_settings
 from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar, quote_path
-from instaaug.cli.transfer import learn_transfer
+from instaaug.cli.transfer import folder_to_continue, learn_transfer
 from instaaug.cli.use import COST, print_scores
 from instaaug.runs.folder import Run
 from instaaug.runs.settings import TransferSettings, TtaSettings
@@ -120,7 +120,7 @@ def _print_results(console: Console, folder: Path, results: dict[str, Any]) -> N
 def run_fit(given: dict[str, Any], *, out: Path | None) -> None:
     """Fit views, or continue the same fit, and print what they gain."""
     settings = TtaSettings.from_mapping(given, source="the settings")
-    _fit(settings, out or _fit_folder(settings))
+    _fit(settings, out or folder_to_continue(settings, "tta"))
 
 
 def _fit(settings: TtaSettings, folder: Path) -> None:
@@ -146,16 +146,6 @@ def _fit(settings: TtaSettings, folder: Path) -> None:
         print_words(Console(stderr=True), words)
         sys.exit(STOPPED)
     _print_fit_results(console, Run(folder), results)
-
-
-def _fit_folder(settings: TtaSettings) -> Path:
-    """The folder of the same fit, so that it continues; else a new one."""
-    wanted = settings.with_full_paths()
-    return next(
-        folder
-        for folder in folders(settings.data.source, "tta")
-        if not folder.exists() or Run(folder).holds(wanted)
-    )
 
 
 def _print_fit_results(console: Console, run: Run, results: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar, quote_path
 from instaaug.runs.folder import Run
-from instaaug.runs.settings import TransferSettings
+from instaaug.runs.settings import FrozenSettings, TransferSettings
 from instaaug.runs.transfer import fit_backbone
 
 __all__ = ["learn_transfer", "run_transfer"]
@@ -18,7 +18,7 @@ __all__ = ["learn_transfer", "run_transfer"]
 def run_transfer(given: dict[str, Any], *, out: Path | None) -> None:
     """Learn head and views, or continue the same run, and print how good they are."""
     settings = TransferSettings.from_mapping(given, source="the settings")
-    learn_transfer(settings, out or _folder(settings))
+    learn_transfer(settings, out or folder_to_continue(settings, "transfer"))
 
 
 def learn_transfer(settings: TransferSettings, folder: Path) -> None:
@@ -42,12 +42,12 @@ def learn_transfer(settings: TransferSettings, folder: Path) -> None:
     _print_results(console, Run(folder), results)
 
 
-def _folder(settings: TransferSettings) -> Path:
+def folder_to_continue(settings: FrozenSettings, kind: str) -> Path:
     """The folder of the same run, so that it continues; else a new one."""
     wanted = settings.with_full_paths()
     return next(
         folder
-        for folder in folders(settings.data.source, "transfer")
+        for folder in folders(settings.data.source, kind)
         if not folder.exists() or Run(folder).holds(wanted)
     )
 

@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from instaaug.data import DataSplits, LabeledImages, load_data
+from instaaug.data.cache import OnProgress
 from instaaug.data.decode import read_header
 from instaaug.data.files import fitting_size, image_files
 from instaaug.data.labeled import evenly_spaced_indices
@@ -24,6 +25,7 @@ from instaaug.runs.folder import Run
 from instaaug.runs.settings import FrozenSettings, TrainSettings, TtaSettings
 
 __all__ = [
+    "FitInputs",
     "FrozenModel",
     "ModelSource",
     "build_model",
@@ -34,6 +36,7 @@ __all__ = [
     "find_model",
     "image_hashes",
     "load_images",
+    "load_source",
     "renumber_classes",
     "split_by_hash",
 ]
@@ -42,6 +45,15 @@ CHANNELS = 3
 IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
 """Per-channel mean and standard deviation that most models of ImageNet expect."""
 Numbers = tuple[float, ...]
+
+
+class FitInputs(NamedTuple):
+    """The model and the images of a fit, found and checked before the model is run on any."""
+
+    source: "ModelSource"
+    model: "FrozenModel"
+    splits: DataSplits
+    size: int
 
 
 @dataclass(frozen=True)
@@ -311,7 +323,26 @@ def load_images(
         size = trained.data.image_size if side is None else side
         at_this_size = trained.override({"data.image_size": size, "data.channels": channels})
         return _test_images(config.model.name, trained, at_this_size, on_decode)
-    splits = load_data(
+    splits = load_source(config, side=side, channels=channels, on_decode=on_decode)
+    return splits.test if len(splits.test) else splits.train
+
+
+def load_source(
+    config: FrozenSettings,
+    *,
+    side: int | None,
+    channels: int,
+    on_decode: OnProgress | None = None,
+) -> DataSplits:
+    """The data of a run as they are: nothing is held out that they do not hold out themselves.
+
+    Arguments:
+        config: The settings.
+        side: Side in pixels; None for the images' own.
+        channels: 1 or 3.
+        on_decode: Called with the number of files decoded and of all files.
+    """
+    return load_data(
         config.data.source,
         options=config.data.options,
         size=side,
@@ -325,7 +356,6 @@ def load_images(
         cache_dir=config.data.cache_dir,
         on_progress=on_decode,
     )
-    return splits.test if len(splits.test) else splits.train
 
 
 def _test_images(

@@ -2,17 +2,18 @@
 
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
-from instaaug.data import DataSplits, LabeledImages, load_data
+from instaaug.data import DataSplits, LabeledImages
 from instaaug.data.cache import OnProgress
 from instaaug.errors import ArgumentError
 from instaaug.frozen import average_policy
 from instaaug.frozen.table import all_views
 from instaaug.runs.folder import DataFacts, Run, check_outside
 from instaaug.runs.frozen_model import (
+    FitInputs,
     FrozenModel,
     ModelSource,
     build_model,
@@ -20,6 +21,7 @@ from instaaug.runs.frozen_model import (
     find_channels,
     find_model,
     image_hashes,
+    load_source,
     renumber_classes,
     split_by_hash,
 )
@@ -31,15 +33,6 @@ from instaaug.transforms import Transform, make_transforms
 __all__ = ["fit_backbone", "load_frozen", "load_transfer_splits", "own_splits"]
 
 AT_ONCE = 32
-
-
-class _Inputs(NamedTuple):
-    """The backbone and the images, found and checked before the backbone is run on any."""
-
-    source: ModelSource
-    model: FrozenModel
-    splits: DataSplits
-    size: int
 
 
 def fit_backbone(
@@ -83,7 +76,7 @@ def fit_backbone(
     return results
 
 
-def _prepare(config: TransferSettings, on_decode: OnProgress | None) -> _Inputs:
+def _prepare(config: TransferSettings, on_decode: OnProgress | None) -> FitInputs:
     if config.threads:
         torch.set_num_threads(config.threads)
     source = find_model(config.backbone.name)
@@ -92,7 +85,7 @@ def _prepare(config: TransferSettings, on_decode: OnProgress | None) -> _Inputs:
     splits = load_transfer_splits(config, side=side, channels=channels, on_decode=on_decode)
     size = splits.train.image_shape[1] if size is None else size
     model = build_model(source, config, len(splits.train.classes))
-    return _Inputs(source, model, splits, size)
+    return FitInputs(source, model, splits, size)
 
 
 def load_transfer_splits(
@@ -110,20 +103,7 @@ def load_transfer_splits(
         channels: 1 or 3.
         on_decode: Called with the number of files decoded and of all files.
     """
-    splits = load_data(
-        config.data.source,
-        options=config.data.options,
-        size=side,
-        channels=channels,
-        path_column=config.data.path_column,
-        target_column=config.data.target_column,
-        test_fraction=0.0,
-        validation_fraction=0.0,
-        seed=config.seed,
-        on_bad_image=config.data.on_bad_image,
-        cache_dir=config.data.cache_dir,
-        on_progress=on_decode,
-    )
+    splits = load_source(config, side=side, channels=channels, on_decode=on_decode)
     if not len(splits.test):
         return split_by_hash(splits.train, config)
     train = splits.train
@@ -139,7 +119,7 @@ def _transforms(config: TransferSettings) -> list[Transform]:
 
 
 def _fit(
-    config: TransferSettings, found: _Inputs, run: Run, on_table: OnProgress | None
+    config: TransferSettings, found: FitInputs, run: Run, on_table: OnProgress | None
 ) -> Transfer:
     model = found.model
     return fit_transfer(
@@ -165,7 +145,7 @@ def _fit(
 def _finish(
     run: Run,
     config: TransferSettings,
-    found: _Inputs,
+    found: FitInputs,
     transfer: Transfer,
     on_score: OnProgress | None,
 ) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import log
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from instaaug.augmentation import Augmenter, InstaAug
 from instaaug.augmentation.at_test_time import Merging
 from instaaug.augmentation.stopping import StopRule
 from instaaug.augmentation.views import without_row
-from instaaug.data import DataSplits, LabeledImages
+from instaaug.data import LabeledImages
 from instaaug.data.cache import OnProgress
 from instaaug.data.labeled import evenly_spaced_indices
 from instaaug.distributions import CategoricalTheta
@@ -36,6 +36,7 @@ from instaaug.report.pictures.crops import draw_crops
 from instaaug.report.theme import MissingPlottingError, save_figure
 from instaaug.runs.folder import DataFacts, Run, check_outside
 from instaaug.runs.frozen_model import (
+    FitInputs,
     FrozenModel,
     ModelSource,
     build_model,
@@ -338,15 +339,6 @@ def _frozen_views(model: FrozenModel, aug: InstaAug) -> FrozenViews:
     )
 
 
-class _FitInputs(NamedTuple):
-    """The model and the images, found and checked before the model is run on any of them."""
-
-    source: ModelSource
-    model: FrozenModel
-    splits: DataSplits
-    size: int
-
-
 def fit_frozen(
     config: TtaSettings,
     out: str | Path,
@@ -393,7 +385,7 @@ def fit_frozen(
     return results
 
 
-def _prepare(config: TtaSettings, on_decode: OnProgress | None) -> _FitInputs:
+def _prepare(config: TtaSettings, on_decode: OnProgress | None) -> FitInputs:
     if config.threads:
         torch.set_num_threads(config.threads)
     source = find_model(config.model.name)
@@ -404,13 +396,13 @@ def _prepare(config: TtaSettings, on_decode: OnProgress | None) -> _FitInputs:
     images = renumber_classes(images, find_class_names(config, source, images.classes))
     model = build_model(source, config, len(images.classes))
     model.check_outputs(size, images.classes)
-    return _FitInputs(source, model, split_by_hash(images, config), size)
+    return FitInputs(source, model, split_by_hash(images, config), size)
 
 
 def _finish(
     run: Run,
     config: TtaSettings,
-    found: _FitInputs,
+    found: FitInputs,
     aug: InstaAug,
     on_score: OnProgress | None,
 ) -> dict[str, Any]:
