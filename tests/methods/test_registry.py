@@ -108,7 +108,7 @@ def test_options_are_checked() -> None:
         MixUp.build({}, {"alpha": "x"})
     with pytest.raises(UnknownNameError, match="no option of mixup called 'beta'"):
         MixUp.build({}, {"beta": 1})
-    with pytest.raises(ArgumentError, match="none must be left without options"):
+    with pytest.raises(UnknownNameError, match="no option of none called 'alpha'"):
         METHODS["none"].build({}, {"alpha": 1})
 
 

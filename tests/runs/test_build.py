@@ -121,7 +121,7 @@ def test_a_policy_that_reads_the_model_begins_with_another_head_for_another_seed
     [
         ({"method": "instaaug", "method.alpha": 3}, "no option of instaaug called 'alpha'"),
         ({"method": "augerino", "transforms": "rotation"}, "`transforms` must be affine"),
-        ({"method": "none", "method.alpha": 3}, "none must be left without options"),
+        ({"method": "none", "method.alpha": 3}, "no option of none called 'alpha'"),
         ({"method": "insta"}, "no method called 'insta'. Did you mean 'instaaug'"),
         ({"method": "mixup", "method.alpha": "much"}, "`method.alpha` must be like 0.5"),
         (
@@ -153,6 +153,10 @@ def test_a_policy_that_reads_the_model_begins_with_another_head_for_another_seed
             "`data.held_out_fraction` must be above 0 for adacrops",
         ),
         (
+            {"method": "mixup", "crop.size": 8},
+            "`crop.size` needs a method that can change the size of an image: got 'mixup'",
+        ),
+        (
             {"method": "fast_autoaugment", "task": "regression"},
             "`task` must be classification for the method fast_autoaugment: got 'regression'",
         ),
@@ -161,6 +165,20 @@ def test_a_policy_that_reads_the_model_begins_with_another_head_for_another_seed
 def test_what_a_method_cannot_do_is_refused(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(InstaAugError, match=words):
         build_task(TrainSettings.from_mapping(settings), FACTS)
+
+
+CANNOT_RESIZE = {"mixup", "cutmix", "viewmaker"}
+
+
+@pytest.mark.parametrize("method", sorted(METHODS.keys() - CANNOT_RESIZE))
+def test_views_are_cut_from_larger_images(method: str) -> None:
+    needed = {"task": "contrastive"} if method == "unmix" else {}
+    config = TrainSettings.from_mapping({"method": method, "crop.size": 8, **needed})
+    task = build_task(config, replace(FACTS, image_size=8, decode_size=16))
+    x = torch.rand(4, 3, 16, 16)
+    batch = task.augmenter(x, targets=torch.arange(4) % 2)
+    drawn = task.augmenter.render(x, task.augmenter.draw(x, 1)[0])
+    assert {y.shape for y in (batch.inputs, drawn, task.augmenter.canonical(x))} == {(4, 3, 8, 8)}
 
 
 @pytest.mark.parametrize(

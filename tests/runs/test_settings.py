@@ -243,6 +243,7 @@ EFFECTS: Mapping[str, Effect] = {
     "method": ("mixup", lambda seen: type(seen.task.augmenter)),
     "crop.grid": ([[1, 1], [0.5, 2]], boxes),
     "crop.max_outside": (0.0, boxes),
+    "crop.size": (8, lambda seen: seen.settings.transform.size),
     "entropy": ([-1.0, -0.5], band),
     "entropy.diversity": ([0.2, 0.3], band),
     "entropy.rule": ("fixed", lambda seen: seen.task.augmenter.band.rule),

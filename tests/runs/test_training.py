@@ -14,6 +14,7 @@ from instaaug.errors import ArgumentError, ShapeError
 from instaaug.runs.build import build_task
 from instaaug.runs.folder import Run
 from instaaug.runs.inference import evaluate_run
+from instaaug.runs.loaded import load_run
 from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import load_splits, resume, train
 from tests.runs.conftest import N_TEST, N_TRAIN
@@ -135,6 +136,26 @@ def test_a_run_without_a_checkpoint_starts_again(tmp_path: Path) -> None:
     whole = train(config, tmp_path / "whole")
     Run(tmp_path / "empty").start(config)
     assert resume(tmp_path / "empty") == whole
+
+
+@pytest.mark.parametrize("method", ["none", "random", "instaaug", "metaaugment"])
+def test_a_model_sees_views_of_the_size_it_is_made_for(method: str, tmp_path: Path) -> None:
+    config = SMALL.override(
+        {
+            "model": "tests.support.tiny_training:linear_8",
+            "method": method,
+            "crop.size": 8,
+            "pretrain_epochs": 1,
+        }
+    )
+    results = train(config, tmp_path / "run")
+    facts = Run(tmp_path / "run").read_facts()
+    assert (facts.image_size, facts.decode_size) == (8, 16)
+    assert evaluate_run(tmp_path / "run") == results["test"]
+    assert evaluate_run(tmp_path / "run", data="sprites")["plain"]["n"] == N_TEST
+    pixels = torch.zeros(2, 3, 16, 16, dtype=torch.uint8)
+    outputs, _ = load_run(tmp_path / "run").make_predictor(None, None)(pixels)
+    assert outputs.shape == (2, 4)
 
 
 def test_a_regression_on_the_angle_of_a_sprite(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ __all__ = [
     "dropout_classifier",
     "fit",
     "labeled_halves",
+    "linear_8",
     "numbered",
     "parameters_of",
     "quiet_lightning",
@@ -57,6 +58,11 @@ def classifier(n_outputs: int = 2, *, side: int = SIDE, channels: int = 3) -> nn
     with torch.random.fork_rng():
         torch.manual_seed(0)
         return nn.Sequential(nn.Flatten(), nn.Linear(channels * side * side, n_outputs))
+
+
+def linear_8(n_outputs: int) -> nn.Module:
+    """For images of 8 pixels and of no other size."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(192, n_outputs))
 
 
 def dropout_classifier(n_outputs: int) -> nn.Module:

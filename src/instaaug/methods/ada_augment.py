@@ -139,7 +139,7 @@ class AdaPolicy(TransformAugmenter, HeldOutLearner):
                 f"`model` must be known to {type(self).__name__}, which reads its features: got "
                 "none. Call attach(model) first."
             )
-        seen = self.transform.resize(x, padding_mode=self.padding_mode)
+        seen = self.canonical(x)
         read = torch.cat([features(part) for part in seen.split(MOST_ROWS)])
         return self.head(read.to(self.head.weight))
 

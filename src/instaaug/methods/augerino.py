@@ -117,6 +117,10 @@ class LearnedRanges(Augmenter, ABC):
         ).theta
 
     @override
+    def canonical(self, x: Images) -> Rendered:
+        return self.transform.resize(x, padding_mode=self.padding_mode)
+
+    @override
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
         return self.transform.apply(x, theta, padding_mode=self.padding_mode)
 

@@ -453,7 +453,7 @@ class MetaAugment(DrawnOperations, HeldOutLearner):
             model,
             self.weights(batch),
             lambda call: _losses(batch, call(batch.inputs), losses_of),
-            lambda call: losses_of(call(held_out.inputs), held_out.targets),
+            lambda call: losses_of(call(self.canonical(held_out.inputs)), held_out.targets),
             learning_rate=self.inner_learning_rate,
         )
 

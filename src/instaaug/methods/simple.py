@@ -98,6 +98,10 @@ class TransformAugmenter(SimpleAugmenter):
         self.padding_mode: PaddingMode = padding_mode
 
     @override
+    def canonical(self, x: Images) -> Rendered:
+        return self.transform.resize(x, padding_mode=self.padding_mode)
+
+    @override
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
         return self.transform.apply(x, theta, padding_mode=self.padding_mode)
 
@@ -110,7 +114,10 @@ class TransformAugmenter(SimpleAugmenter):
 
 @METHODS.register("none")
 class NoAugmentation(SimpleAugmenter):
-    """Leaves every input as it is.
+    """Leaves every input as it is, but for its size.
+
+    Arguments:
+        size: Output side; the input's own by default.
 
     Example:
         >>> x = torch.rand(2, 3, 8, 8)
@@ -121,6 +128,10 @@ class NoAugmentation(SimpleAugmenter):
     averages_views = False
     changes_single_images = False
 
+    def __init__(self, *, size: int | None = None) -> None:
+        super().__init__()
+        self.size = size
+
     @override
     def draw_theta(
         self, x: Images, n_samples: int, generator: Generator | None
@@ -128,8 +139,13 @@ class NoAugmentation(SimpleAugmenter):
         return x.new_zeros(n_samples, len(x), 0)
 
     @override
+    def canonical(self, x: Images) -> Rendered:
+        sides = {x.shape[-2], x.shape[-1]}
+        return x if self.size is None or sides == {self.size} else self.resize(x, self.size)
+
+    @override
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
-        return x
+        return self.canonical(x)
 
     @override
     def matrix(self, theta: Rows, *, aspect: float = 1.0) -> Matrices:

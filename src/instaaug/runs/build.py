@@ -17,6 +17,7 @@ from instaaug.networks import make_model
 from instaaug.networks.encoders import remove_head
 from instaaug.runs.folder import DataFacts, Run
 from instaaug.runs.settings import TrainSettings
+from instaaug.signatures import parameter_hints
 from instaaug.tasks import (
     AugmentedTask,
     ContrastiveTask,
@@ -121,6 +122,11 @@ def build_augmenter(config: TrainSettings, facts: DataFacts) -> Augmenter:
     if config.task == "contrastive" and baseline == "auto" and not _reads_inputs(config):
         baseline = "none"  # the task centers its losses: nothing is left to subtract
     method = find_method(config.method.name)
+    if config.crop.size is not None and "size" not in parameter_hints(method):
+        raise ArgumentError(
+            f"`crop.size` needs a method that can change the size of an image: got "
+            f"{config.method.name!r}. Give all images the size with `data.image_size`."
+        )
     transforms: list[Transform] | str = "auto"
     if config.transforms != ("auto",) or not method.chooses_transforms:
         names = config.transforms
@@ -138,6 +144,7 @@ def build_augmenter(config: TrainSettings, facts: DataFacts) -> Augmenter:
         "std": facts.std,
         "in_channels": facts.channels,
         "image_size": facts.image_size,
+        "size": config.crop.size,
         "num_classes": len(facts.classes) or None,
         "entropy": config.entropy.band,
         "diversity": config.entropy.diversity,

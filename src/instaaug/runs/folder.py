@@ -69,14 +69,20 @@ class DataFacts:
             object.__setattr__(self, "decode_size", self.image_size)
 
     @classmethod
-    def of(cls, splits: DataSplits) -> "DataFacts":
-        """The facts on the training images."""
+    def of(cls, splits: DataSplits, *, size: int | None = None) -> "DataFacts":
+        """The facts on the training images.
+
+        Arguments:
+            splits: The images.
+            size: Side in pixels of what the model sees; that of the images by default.
+        """
         train = splits.train
         channels, height, _ = train.image_shape
         mean, std = channel_statistics(train)
         n_numbers = train.targets.shape[1] if train.targets.ndim > 1 else 1
         return cls(
-            image_size=height,
+            image_size=height if size is None else size,
+            decode_size=height,
             channels=channels,
             classes=train.classes,
             n_targets=len(train.classes) or n_numbers,

@@ -103,7 +103,7 @@ def _load_other_images(
         task=config.target_kind,
         path_column=config.data.path_column,
         target_column=config.data.target_column,
-        size=facts.image_size,
+        size=facts.decode_size,
         channels=facts.channels,
         test_fraction=0.0,
         validation_fraction=0.0,

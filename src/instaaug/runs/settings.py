@@ -172,6 +172,12 @@ class CropSettings(Settings):
     max_outside: float = setting(
         1.0, "Share of a box, per axis, that may lie outside of the image.", at_least=0, at_most=1
     )
+    size: int | None = setting(
+        None,
+        "Side in pixels of what the model sees; views are cut from the larger images, so that "
+        "they keep their detail. The images' own if absent.",
+        at_least=8,
+    )
 
 
 @dataclass(frozen=True)

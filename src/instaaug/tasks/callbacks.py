@@ -354,7 +354,9 @@ def sample_sheet(task: AugmentedTask, images: Tensor, n_samples: int) -> Tensor:
     theta = task.augmenter.draw(x, n_samples, replace=True, generator=_fixed_generator(task))
     samples = task.augmenter.render(repeat_batch(x, n_samples), theta.flatten(0, 1))
     task.augmenter.train(training)
-    cells = torch.cat([x[None], samples.unflatten(0, (n_samples, len(x)))])
+    cells = torch.cat(
+        [task.augmenter.canonical(x)[None], samples.unflatten(0, (n_samples, len(x)))]
+    )
     shown = (cells * task.std + task.mean).clamp(0, 1)
     framed = functional.pad(shown, (GAP, GAP, GAP, GAP), value=1.0)
     columns = framed.permute(0, 2, 1, 3, 4).flatten(2, 3)

@@ -190,7 +190,7 @@ class AugmentedTask(LightningModule, ABC):
         self.n_steps += 1
 
     def _learn_plain(self, x: Images, targets: Tensor, _: Generator) -> None:
-        losses = self._losses(self.model(x), targets)
+        losses = self._losses(self.model(self.augmenter.canonical(x)), targets)
         self._learn(losses.mean())
         self._note({"loss": losses.detach().mean()})
 
