@@ -340,7 +340,7 @@ def _search(
     """Run the trials that are left, and write the best settings after each."""
     tried = with_validation(config)
     splits = load_splits(tried, on_decode)
-    task = build_task(tried, DataFacts.of(splits, size=tried.crop.size))
+    task = build_task(tried, DataFacts.of(splits, tried))
     assert isinstance(task.augmenter, InstaAug)  # noqa: S101  # by its method
     space = SearchSpace.from_augmenter(tried, task.augmenter)
     is_new = folder.start(config, splits.hash)

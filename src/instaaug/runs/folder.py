@@ -22,6 +22,7 @@ from instaaug import __version__
 from instaaug.data import DataSplits, channel_statistics
 from instaaug.errors import ArgumentError, DataError, WeightsFileError
 from instaaug.files import write_atomically, write_text
+from instaaug.runs.normalization import read_normalization
 from instaaug.runs.settings import (
     RunSettings,
     TrainSettings,
@@ -69,19 +70,20 @@ class DataFacts:
             object.__setattr__(self, "decode_size", self.image_size)
 
     @classmethod
-    def of(cls, splits: DataSplits, *, size: int | None = None) -> "DataFacts":
+    def of(cls, splits: DataSplits, config: TrainSettings | None = None) -> "DataFacts":
         """The facts on the training images.
 
         Arguments:
             splits: The images.
-            size: Side in pixels of what the model sees; that of the images by default.
+            config: May give another size to what the model sees, and its own normalization.
         """
-        train = splits.train
+        train, config = splits.train, config or TrainSettings()
         channels, height, _ = train.image_shape
-        mean, std = channel_statistics(train)
+        given = read_normalization(config.model.mean, config.model.std, channels)
+        mean, std = given or channel_statistics(train)
         n_numbers = train.targets.shape[1] if train.targets.ndim > 1 else 1
         return cls(
-            image_size=height if size is None else size,
+            image_size=config.crop.size or height,
             decode_size=height,
             channels=channels,
             classes=train.classes,

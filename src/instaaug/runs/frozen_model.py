@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from instaaug.frozen import NormalizedImages
 from instaaug.networks import pretrained_maker
 from instaaug.networks.model_interface import Output, pick_output
 from instaaug.runs.folder import Run
+from instaaug.runs.normalization import read_normalization
 from instaaug.runs.settings import FrozenSettings, TrainSettings, TtaSettings
 
 __all__ = [
@@ -42,8 +43,6 @@ __all__ = [
 ]
 
 CHANNELS = 3
-IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
-"""Per-channel mean and standard deviation that most models of ImageNet expect."""
 Numbers = tuple[float, ...]
 
 
@@ -192,40 +191,14 @@ def find_channels(source: ModelSource, config: FrozenSettings) -> int:
 def build_model(source: ModelSource, config: FrozenSettings, num_classes: int) -> FrozenModel:
     """The model in evaluation mode, on the accelerator if there is one; what is typed wins."""
     channels = find_channels(source, config)
-    mean = _channel_values(config.model.mean, "mean", channels)
-    std = _channel_values(config.model.std, "std", channels)
-    if config.model.mean == "imagenet" and std is None:
-        std = _channel_values("imagenet", "std", channels)
-    if (mean is None) != (std is None):
-        raise ArgumentError(
-            "`model.mean` and `model.std` must be given both, or neither: got one of them."
-        )
-    if std is not None and min(std) <= 0:
-        raise ArgumentError(f"`model.std` must be above 0: got {list(std)}. 1 changes nothing.")
+    given = read_normalization(config.model.mean, config.model.std, channels)
     return FrozenModel(
         module=source.make(num_classes).eval().to("cuda" if torch.cuda.is_available() else "cpu"),
         channels=channels,
         output=_output(config.model.output),
-        mean=source.mean if mean is None else mean,
-        std=source.std if std is None else std,
+        mean=source.mean if given is None else given.mean,
+        std=source.std if given is None else given.std,
     )
-
-
-def _channel_values(
-    value: Literal["imagenet"] | Numbers | None, kind: Literal["mean", "std"], channels: int
-) -> Numbers | None:
-    """One number per channel, from one for all, one for each, or the name of a data set."""
-    numbers = IMAGENET[kind] if value == "imagenet" else value
-    if numbers is None:
-        return None
-    if len(numbers) == 1:
-        return numbers * channels
-    if len(numbers) != channels:
-        raise ArgumentError(
-            f"`model.{kind}` must be one number, {channels}, one per channel, or imagenet: got "
-            f"{list(numbers)}."
-        )
-    return numbers
 
 
 def _output(key: str | None) -> Output | None:

@@ -136,6 +136,14 @@ class ModelSettings(Settings):
     stem_stride: int = setting(
         0, "Stride of PreActResNet's first layer; 0 is 2 from 64 pixels on, else 1.", at_least=0
     )
+    mean: ChannelValues | None = setting(
+        None,
+        "Mean to normalize images in [0, 1] with, for a pre-trained model: one number, one per "
+        "channel, or imagenet; that of the training images if absent.",
+    )
+    std: ChannelValues | None = setting(
+        None, "Standard deviation to normalize with: as for the mean."
+    )
 
 
 @dataclass(frozen=True)

@@ -200,7 +200,7 @@ def _prepare(
             "`data.test_fraction` must be above 0 where the data have no test set of their own: "
             f"got {config.data.test_fraction}. Hold out a fifth, 0.2, for the result."
         )
-    facts = DataFacts.of(splits, size=config.crop.size)
+    facts = DataFacts.of(splits, config)
     held_out = None
     if find_method(config.method.name).needs_held_out:
         parts = split(
