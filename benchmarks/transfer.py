@@ -4,30 +4,35 @@ EfficientNet-Lite0 at 128 px on photos of groceries: ``INSTAAUG_FEATURES`` names
 ``train.pt`` and ``test.pt``, each with features ``feat`` (N, 30, 1280) and classes ``y``. All
 methods are distributions over the same 30 boxes, with the same head, folds and decay. Each gets
 all that is free: the image first, the greedy order for all, and merging by confidence, chosen on
-left-out training images. A seed draws the training photos.
+left-out training images. A seed draws the training photos: 14 of up to 16 per class for the table,
+1 to 16 for the curve of few shots, whose picture is ``docs/few_shot.png``. ``INSTAAUG_SHOTS``,
+``4,8`` for instance, does only these and keeps what else is in the results.
 
 Heads are not solved to the end, and further steps make them better: all methods have the same
 number of steps, random ones too, or what is learned would win by its steps.
 """
 
+import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.record import save
+from benchmarks.record import RESULTS, save
 from instaaug.augmentation.at_test_time import Merging
 from instaaug.augmentation.stopping import fit_stop_rule
 from instaaug.frozen import ViewTable, fit_temperature
 from instaaug.frozen.fit import make_loss
 from instaaug.frozen.ordering import greedy_order
 from instaaug.frozen.table import condense
+from instaaug.report.charts.cost_curve import draw_cost_curve
+from instaaug.report.theme import save_figure
 from instaaug.stats import paired_t_test, t_interval
 from instaaug.transfer import similar_folds
 from instaaug.transfer.box_weights import (
@@ -41,8 +46,10 @@ from instaaug.transfer.heads import Head, PrincipalAxes, fit_head
 
 __all__ = ["compare", "main", "score_method"]
 
-SEEDS = 10
-SHOTS = (1, 2, 4, 8, 14)  # of up to 16 photos per class, so that seeds differ
+PICTURE = Path(__file__).parents[1] / "docs" / "few_shot.png"
+SEEDS = {14: 10, 8: 5, 4: 5, 2: 5, 1: 5, 16: 1}  # by photos per class; 16 are all there are
+FEW_SHOTS = (1, 2, 4, 8, 16)
+N_VIEWS = 10  # of the curve of few shots
 COUNTS = (4, 10, 30)
 SHARPNESSES = (0.0, 0.5, 1.0, 2.0)
 BELOW_UNIFORM = 0.1  # nats
@@ -82,6 +89,11 @@ class Problem:
         self.n_folds = min(N_FOLDS, int(self.y.bincount().max()))
         self.folds = similar_folds(self.z[:, 0], self.y, self.n_folds)
 
+    def ranges(self) -> dict[str, float]:
+        """The least side of a box by the name of the method, from large to small."""
+        sides = sorted({round(float(side), 6) for side in self.sides}, reverse=True)
+        return {"none" if s >= 1 else f"random {s:g} to 1": s for s in sides}
+
     def rows(self, *left_out: int) -> Tensor:
         """Numbers of the images that are in none of these folds."""
         return (~torch.isin(self.folds, torch.tensor(left_out))).nonzero()[:, 0]
@@ -112,16 +124,12 @@ class Problem:
 
 def fit_methods(problem: Problem) -> dict[str, Fitted]:
     """A head for every method."""
-    sides = sorted({round(float(side), 6) for side in problem.sides}, reverse=True)
     each = problem.each()
     fitted = {}
-    for side in sides:
-        name = "none" if side >= 1 else f"random {side:g} to 1"
+    for name, side in problem.ranges().items():
         weights = [uniform_weights(problem.sides, side, len(rows)) for rows in each]
         base = problem.cross_fit(weights, problem.cross_fit(weights))
         fitted[name] = problem.cross_fit(weights, base)  # as many steps as what starts from base
-    if problem.n_folds < 3:
-        return fitted
     entropy = float(np.log(problem.k)) - BELOW_UNIFORM
     crossed = losses_of_boxes(base.left_out, problem.y)
     nested = nested_losses(problem, crossed, weights)
@@ -140,7 +148,12 @@ def fit_methods(problem: Problem) -> dict[str, Fitted]:
 
 
 def nested_losses(problem: Problem, crossed: Tensor, weights: Sequence[Tensor]) -> list[Tensor]:
-    """By fold that is left out: losses of the rest, by heads that know neither."""
+    """By fold that is left out: losses of the rest, by heads that know neither.
+
+    Of two folds nothing is left to learn from: all boxes have the same loss, so the same weight.
+    """
+    if problem.n_folds < 3:
+        return [*(torch.zeros_like(crossed[problem.rows(f)]) for f in (0, 1)), crossed]
     losses = [crossed.clone() for _ in range(problem.n_folds)]
     for one, other in combinations(range(problem.n_folds), 2):
         rows = problem.rows(one, other)
@@ -228,16 +241,19 @@ def compare(
     part = Part(train.z[rows], train.targets[rows])
     problem = Problem(part, num_classes, sides)
     if problem.n_folds < 2:
-        return {"random": score_single_shots(problem, test, seed)}
+        return {
+            name: score_single_shots(problem, test, seed, least)
+            for name, least in problem.ranges().items()
+        }
     return {
         name: score_method(fitted, part.targets, test, seed)
         for name, fitted in fit_methods(problem).items()
     }
 
 
-def score_single_shots(problem: Problem, test: Part, seed: int) -> Scores:
-    """One photo per class leaves nothing to choose on: all boxes, uniform views."""
-    weights = uniform_weights(problem.sides, 0.0, problem.n)
+def score_single_shots(problem: Problem, test: Part, seed: int, least: float) -> Scores:
+    """One photo per class leaves nothing to choose on: boxes of some sides, uniform views."""
+    weights = uniform_weights(problem.sides, least, problem.n)
     head = problem.fit(torch.arange(problem.n), weights)
     logits = head.logits(test.z)
     generator = torch.Generator().manual_seed(seed)
@@ -257,24 +273,66 @@ def load_features(name: str) -> tuple[np.ndarray, Tensor]:
 
 
 def main() -> None:
-    n_seeds = int(os.environ.get("INSTAAUG_SEEDS", SEEDS))
+    wanted = os.environ.get("INSTAAUG_SHOTS", ",".join(map(str, SEEDS)))
     features, targets = load_features("train")
     other, labels = load_features("test")
     axes = PrincipalAxes.of(torch.from_numpy(features).flatten(0, 1), N_AXES)
     train = Part(axes.coordinates(torch.from_numpy(features)), targets)
     test = Part(axes.coordinates(torch.from_numpy(other)), labels)
     sides = torch.tensor([1.0] + [0.8] * 4 + [0.6] * 9 + [0.4] * 16)
-    found: dict[str, dict[str, dict[str, list[float]]]] = {}
-    for shots in SHOTS[::-1]:
-        methods = found.setdefault(str(shots), {})
-        for seed in range(n_seeds):
+    for shots in map(int, wanted.split(",")):
+        methods: dict[str, dict[str, list[float]]] = {}
+        for seed in range(SEEDS[shots]):
             now = compare(train, test, int(targets.max()) + 1, sides, shots=shots, seed=seed)
             for method, scores in now.items():
                 for row, value in scores.items():
                     methods.setdefault(method, {}).setdefault(row, []).append(value)
-            print(f"{shots} photos per class, seed {seed} of {n_seeds}", file=sys.stderr)
-        settings = {"n_seeds": n_seeds, "shots": SHOTS, "decay": DECAY, "n_axes": N_AXES}
-        save("transfer", {}, findings=summarize(found), **settings)
+            print(f"{shots} photos per class, seed {seed} of {SEEDS[shots]}", file=sys.stderr)
+        record(shots, methods)
+    draw_few_shots()
+
+
+def record(shots: int, methods: Mapping[str, Mapping[str, list[float]]]) -> None:
+    """Put the scores of so many photos per class into the results; others stay."""
+    kept = {
+        name: value
+        for name, value in published().items()
+        if not name.startswith(f"{shots} photos per class,")
+    }
+    settings = {"n_seeds": {str(n): seeds for n, seeds in SEEDS.items()}, "decay": DECAY}
+    save(
+        "transfer", {}, findings=kept | summarize({str(shots): methods}), n_axes=N_AXES, **settings
+    )
+
+
+def published() -> dict[str, Any]:
+    """The findings on disk."""
+    path = RESULTS / "transfer.json"
+    return json.loads(path.read_text())["findings"] if path.is_file() else {}
+
+
+def draw_few_shots() -> None:
+    """Accuracy against photos per class, from the results on disk."""
+    found = published()
+    plain, ordered = f"uniform views, plain mean, {N_VIEWS}", f"one order for all, {N_VIEWS}"
+    ranges = ("random 0.8 to 1", "random 0.6 to 1", "random 0.4 to 1")
+    curves = {
+        "own boxes, cross-fitted": (("cross-fitted",), ordered),
+        "one for all": (("shared",), ordered),
+        "random, best order": (ranges, ordered),
+        "random, plain mean": (ranges, plain),
+        "whole image": (("none",), "the image"),
+    }
+    points: dict[str, list[tuple[float, ...]]] = {}
+    for name, (methods, row) in curves.items():
+        for shots in FEW_SHOTS:
+            keys = (f"{shots} photos per class, {method}, {row}" for method in methods)
+            if rows := [found[key] for key in keys if key in found]:
+                best = max(rows, key=lambda one: one["mean"])
+                point = (shots, best["mean"], best["low"], best["high"])
+                points.setdefault(name, []).append(point)
+    drawing = draw_cost_curve(points, across="photos per class", ticks=FEW_SHOTS)
+    save_figure(drawing, PICTURE)
 
 
 def summarize(

@@ -1,4 +1,4 @@
-"""Accuracy against the number of views per image: what test-time augmentation buys, and costs."""
+"""Accuracy against views per image, or another cost: what is bought, and at what price."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,8 +26,13 @@ Number = float | int
 Point = Sequence[Number]
 
 
-def draw_cost_curve(curves: Mapping[str, Sequence[Point]]) -> "Figure":
-    """Draw accuracy in percent against views per image, one line per method.
+def draw_cost_curve(
+    curves: Mapping[str, Sequence[Point]],
+    *,
+    across: str = "views per image",
+    ticks: Sequence[int] = TICKS,
+) -> "Figure":
+    """Draw accuracy in percent against views per image, or another cost, one line per method.
 
     Names stand at the ends of the lines; the first method has the strongest line. Colors, markers
     and dashes differ, so that a print in gray can be read. Where the mean number of views is not
@@ -36,6 +41,8 @@ def draw_cost_curve(curves: Mapping[str, Sequence[Point]]) -> "Figure":
     Arguments:
         curves: By method: points (views, accuracy) or (views, accuracy, low, high), the accuracy
             and the ends of its confidence interval in percent.
+        across: What the horizontal axis counts.
+        ticks: Where it has numbers.
 
     Raises:
         ArgumentError: If a point cannot be drawn.
@@ -60,7 +67,7 @@ def draw_cost_curve(curves: Mapping[str, Sequence[Point]]) -> "Figure":
         axes = canvas.add_subplot()
         for line in lines:
             _draw_line(axes, line)
-        _dress(axes, lines)
+        _dress(axes, lines, across, ticks)
         names = [NamedLine(c.name, c.views, c.accuracy, c.color) for c in lines]
         bars = [(c.views * 2, c.low + c.high) for c in lines if len(c.views) == 1]
         write_names(canvas, axes, names, others=bars)
@@ -143,16 +150,16 @@ def _draw_line(axes: "Axes", line: _Curve) -> None:
     )
 
 
-def _dress(axes: "Axes", lines: Sequence[_Curve]) -> None:
+def _dress(axes: "Axes", lines: Sequence[_Curve], across: str, ticks: Sequence[int]) -> None:
     most = max(line.views[-1] for line in lines)
     axes.set_xscale("log", base=2)
     axes.set_xlim(0.88, max(most, 2) * 1.13)
-    shown = [tick for tick in TICKS if tick <= max(most, 2)]
+    shown = [tick for tick in ticks if tick <= max(most, 2)]
     axes.set_xticks(shown, [str(tick) for tick in shown])
     axes.set_xticks([], minor=True)
     means = any(views % 1 for line in lines for views in line.views)
     note = "hollow: mean, with early stopping" if means else "log scale"
-    axes.set_xlabel(f"views per image ({note})", color=INK)
+    axes.set_xlabel(f"{across} ({note})", color=INK)
     axes.set_ylabel("accuracy (%)", color=INK)
     axes.margins(y=0.08)
     axes.spines[["top", "right"]].set_visible(False)
