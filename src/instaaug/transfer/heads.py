@@ -10,9 +10,11 @@ from instaaug.networks.linear_probe import feature_statistics
 
 __all__ = ["Head", "PrincipalAxes", "fit_head"]
 
-MOST_ROWS = 40_000  # that principal axes are found from
+MOST_ROWS = 10_000  # that principal axes are found from
 ROWS_AT_ONCE = 4096
 LEAST_WEIGHT = 1e-6  # of a box; below it has no say
+BATCH_SIZE = 512  # boxes per step of Adam
+RATE = 5e-3  # of Adam; it falls to zero along a line
 HISTORY = 10
 TOLERANCE = 1e-5
 
@@ -88,6 +90,7 @@ def fit_head(
     num_classes: int,
     decay: float,
     start: Head | None = None,
+    epochs: int = 0,
     max_steps: int = 20,
 ) -> Head:
     r"""The head with the smallest expected loss over boxes.
@@ -95,9 +98,10 @@ def fit_head(
     .. math:: \min_{W, b} \frac1N \sum_i \sum_k p(k \mid x_i)\, \ell(W z_{ik} + b,\, y_i)
               + \frac{\alpha}{2} \|W\|^2
 
-    Nothing is drawn: the sum over boxes is exact. L-BFGS works on axes that are scaled by a bound
-    on the curvature of the softmax, :math:`\tfrac12 \sigma^2 + \alpha` (Böhning), after which some
-    twenty steps come close.
+    No box is left out by chance: every one counts by its probability. Axes are scaled by the
+    curvature that the softmax has at the start, :math:`\sigma^2 / C + \alpha`. Six epochs of Adam
+    bring a head as far as twenty steps of L-BFGS, which cost three times as much where there are
+    many boxes; L-BFGS comes closer in the end.
 
     Arguments:
         z: Coordinates of K boxes of N images.
@@ -106,7 +110,8 @@ def fit_head(
         num_classes: How many there are, also those without an image.
         decay: :math:`\alpha`.
         start: A head of a similar problem.
-        max_steps: Of L-BFGS.
+        epochs: Of Adam.
+        max_steps: Of L-BFGS, which goes on from there.
 
     Example:
         >>> z = torch.tensor([[[-1.0], [9.0]], [[1.0], [-9.0]]])  # the second box misleads
@@ -121,30 +126,86 @@ def fit_head(
     labels = targets.repeat_interleave(z.shape[1])[kept]
     mean = weights @ x
     variance = (weights @ x.square() - mean.square()).clamp(min=0)
-    scale = (variance / 2 + decay).rsqrt()
+    scale = (variance / num_classes + decay).rsqrt()
     x = (x - mean) * scale
     w, b = x.new_zeros(x.shape[1], num_classes), x.new_zeros(num_classes)
     if start is not None:
         w, b = start.weight / scale[:, None], start.bias + mean @ start.weight
+    problem = _Problem(x, weights, labels, (decay * scale.square())[:, None])
     w, b = w.requires_grad_(), b.requires_grad_()
-    penalty = (decay * scale.square())[:, None]
-    rows = torch.arange(len(labels))
+    _run_adam(problem, w, b, epochs)
+    _run_lbfgs(problem, w, b, max_steps)
+    weight = (w * scale[:, None]).detach()
+    return Head(weight, (b - mean @ weight).detach())
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """A weighted multinomial regression with a penalty.
+
+    Arguments:
+        x: Coordinates, scaled.
+        weights: Of the rows; they sum to one.
+        labels: Of the rows.
+        penalty: On the squares of the weights of each axis.
+    """
+
+    x: Float[Tensor, "rows d"]
+    weights: Float[Tensor, " rows"]
+    labels: Int[Tensor, " rows"]
+    penalty: Float[Tensor, "d 1"]
+
+    def part(self, rows: Int[Tensor, " part"]) -> "_Problem":
+        """The same with some of the rows, whose weights stand for all."""
+        factor = len(self.x) / len(rows)
+        return _Problem(self.x[rows], self.weights[rows] * factor, self.labels[rows], self.penalty)
 
     @torch.no_grad()
-    def evaluate() -> Tensor:
-        """The loss; its gradient by hand costs half of what autograd takes."""
-        log_probs = (x @ w + b).log_softmax(dim=1)
-        loss = -(weights * log_probs[rows, labels]).sum() + (penalty * w.square()).sum() / 2
-        residual = log_probs.exp_()
-        residual[rows, labels] -= 1
-        residual *= weights[:, None]
-        w.grad, b.grad = x.T @ residual + penalty * w, residual.sum(dim=0)
+    def evaluate(self, w: Tensor, b: Tensor) -> Float[Tensor, ""]:
+        """The loss; its gradient by hand costs half of what autograd takes.
+
+        Some thousands of rows at a time stay in the processor's cache.
+        """
+        w.grad, b.grad = self.penalty * w, torch.zeros_like(b)
+        loss = (w.grad * w).sum() / 2
+        for x, weights, labels in zip(
+            self.x.split(ROWS_AT_ONCE), self.weights.split(ROWS_AT_ONCE),
+            self.labels.split(ROWS_AT_ONCE), strict=True,
+        ):  # fmt: skip
+            rows = torch.arange(len(labels))
+            log_probs = torch.addmm(b, x, w).log_softmax(dim=1)
+            loss -= weights @ log_probs[rows, labels]
+            residual = log_probs.exp_()
+            residual[rows, labels] -= 1
+            residual *= weights[:, None]
+            w.grad.addmm_(x.T, residual)
+            b.grad += residual.sum(dim=0)
         return loss
 
+
+def _run_adam(problem: _Problem, w: Tensor, b: Tensor, epochs: int) -> None:
+    """Minimize by small batches; the same ones for all problems with as many rows."""
+    if not epochs:
+        return
+    generator = torch.Generator().manual_seed(0)
+    optimizer = torch.optim.Adam([w, b], lr=RATE, betas=(0.9, 0.99))
+    n_batches = -(-len(problem.x) // BATCH_SIZE)
+    schedule = torch.optim.lr_scheduler.LinearLR(
+        optimizer, start_factor=1.0, end_factor=0.0, total_iters=epochs * n_batches
+    )
+    for _ in range(epochs):
+        order = torch.randperm(len(problem.x), generator=generator)
+        for rows in order.tensor_split(n_batches):
+            problem.part(rows).evaluate(w, b)
+            optimizer.step()
+            schedule.step()
+
+
+def _run_lbfgs(problem: _Problem, w: Tensor, b: Tensor, max_steps: int) -> None:
+    if not max_steps:
+        return
     optimizer = torch.optim.LBFGS(
         [w, b], max_iter=max_steps, history_size=HISTORY, line_search_fn="strong_wolfe",
         tolerance_grad=TOLERANCE, tolerance_change=TOLERANCE**2,
     )  # fmt: skip
-    optimizer.step(evaluate)
-    weight = (w * scale[:, None]).detach()
-    return Head(weight, (b - mean @ weight).detach())
+    optimizer.step(lambda: problem.evaluate(w, b))

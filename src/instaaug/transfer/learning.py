@@ -26,7 +26,7 @@ from instaaug.transfer.box_weights import (
     uniform_weights,
 )
 from instaaug.transfer.folds import similar_folds
-from instaaug.transfer.heads import Head, PrincipalAxes, fit_head
+from instaaug.transfer.heads import MOST_ROWS, Head, PrincipalAxes, fit_head
 
 __all__ = ["BoxFeatures", "Candidate", "LearnedHead", "learn_head"]
 
@@ -35,9 +35,11 @@ BELOW_UNIFORM = (0.1, 0.4)  # nats of entropy that a learned distribution may li
 SHARES = (0.5, 1.0)  # of an image's own losses
 N_FOLDS = 4
 N_AXES = 256
-STEPS, WARM_STEPS, LAST_STEPS = 20, 8, 60  # at least
-MOST_STEPS = 200
-WORK = 1.2e10  # multiply-adds of a head; small problems are solved to the end
+MANY_BOXES = 4096  # from which on Adam is faster than L-BFGS
+EPOCHS = 6  # of Adam, for many boxes
+WARM_STEPS, LAST_STEPS = 8, 30  # of L-BFGS, from another head, and for the head that is kept
+FEWEST_STEPS, MOST_STEPS = 20, 200  # of L-BFGS, for few boxes
+WORK = 3e9  # multiply-adds of a head; small problems are solved to the end
 SHARPNESS = 0.5  # of confidence, while candidates are compared
 
 Logits = Float[Tensor, "n k classes"]
@@ -65,7 +67,7 @@ class BoxFeatures:
     def axes(self) -> PrincipalAxes:
         """Principal axes of the features of all boxes."""
         n, k, e = self.features.shape
-        step = max(1, n * k // 40_000)
+        step = max(1, n * k // MOST_ROWS)
         some = torch.from_numpy(np.array(self.features[::step])).reshape(-1, e)
         return PrincipalAxes.of(some, N_AXES)
 
@@ -184,7 +186,9 @@ class _Search:
     def without_folds(self) -> LearnedHead:
         """The head where no class has a second image: all boxes count, and nothing is chosen."""
         weights = self._random(0.0)(torch.arange(len(self.targets)), None)
-        head = self._fit(torch.arange(len(self.targets)), weights, DECAYS[1], steps=LAST_STEPS)
+        head = self._fit(
+            torch.arange(len(self.targets)), weights, DECAYS[1], last_steps=LAST_STEPS
+        )
         return LearnedHead(
             head,
             self.data.axes,
@@ -210,7 +214,7 @@ class _Search:
         rows = torch.arange(len(self.targets))
         weights = chosen.weigh(rows, None)
         head = self._fit(
-            rows, weights, chosen.candidate.decay, start=chosen.heads[0], steps=LAST_STEPS
+            rows, weights, chosen.candidate.decay, start=chosen.heads[0], last_steps=LAST_STEPS
         )
         temperature = fit_temperature(
             chosen.logits[self.counted].mean(dim=1), self.targets[self.counted]
@@ -290,7 +294,7 @@ class _Search:
         for one, other in combinations(range(self.n_folds), 2):
             rows = ((self.folds != one) & (self.folds != other)).nonzero()[:, 0]
             head = self._fit(  # from zero: the heads of the reference know one of the two
-                rows, reference.weigh(rows, one), reference.candidate.decay, steps=STEPS
+                rows, reference.weigh(rows, one), reference.candidate.decay
             )
             for out, of in ((one, other), (other, one)):
                 judged = self.folds == of
@@ -305,10 +309,8 @@ class _Search:
         heads = []
         for fold in range(self.n_folds):
             rows = (self.folds != fold).nonzero()[:, 0]
-            head = self._fit(
-                rows, weigh(rows, fold), decay, start=None if start is None else start[fold],
-                steps=STEPS if start is None else WARM_STEPS,
-            )  # fmt: skip
+            first = None if start is None else start[fold]
+            head = self._fit(rows, weigh(rows, fold), decay, start=first)
             logits[self.folds == fold] = head.logits(self.z[self.folds == fold])
             heads.append(head)
         losses, accuracy = self._judge(logits)
@@ -338,19 +340,26 @@ class _Search:
     def _losses(self, logits: Logits) -> Tensor:
         return losses_of_boxes(logits, self.targets)
 
-    @cached_property
-    def _affordable_steps(self) -> int:
-        return min(MOST_STEPS, int(WORK / (self.z.numel() * self.data.num_classes)))
-
     def _random(self, least: float) -> Weigh:
         return lambda rows, _: uniform_weights(self.data.sides, least, len(rows))
 
     def _fit(
-        self, rows: Tensor, weights: Tensor, decay: float, *, steps: int, start: Head | None = None
+        self,
+        rows: Tensor,
+        weights: Tensor,
+        decay: float,
+        *,
+        start: Head | None = None,
+        last_steps: int = 0,
     ) -> Head:
+        n_boxes = int((weights > 0).sum())
+        epochs, steps = (EPOCHS, 0) if start is None else (0, WARM_STEPS)
+        if n_boxes < MANY_BOXES:
+            affordable = WORK / (n_boxes * self.z.shape[2] * self.data.num_classes)
+            epochs, steps = 0, min(MOST_STEPS, max(FEWEST_STEPS, int(affordable)))
         return fit_head(
             self.z[rows], weights, self.targets[rows], num_classes=self.data.num_classes,
-            decay=decay, start=start, max_steps=max(steps, self._affordable_steps),
+            decay=decay, start=start, epochs=epochs, max_steps=max(steps, last_steps),
         )  # fmt: skip
 
 
