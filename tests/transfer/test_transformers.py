@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import override
 
-from instaaug import fit_tta, fit_transfer
+from instaaug import fit_transfer, fit_tta
 from instaaug.transforms import Crop, Flip
 from tests.transfer.test_fit import CROPS, make_spots
 
