@@ -150,7 +150,7 @@ def test_on_a_terminal_a_table_grows(
     )
     call(pets)
     out = capsys.readouterr().out
-    assert "band as diversity" in out
+    assert "phi.conditioning none" in out
     assert "1/3" in out
     assert "running, unchanged settings" in out
     assert "90.0 % (s.e. 3.0)" in out

@@ -72,9 +72,11 @@ STATE = {
         ({"epoch_seconds": 0}, "`epoch_seconds`"),
         ({"costs": {"none": [1.0]}}, "`costs`"),
         ({"costs": {"none": [1.0, 1.0, float("nan")]}}, "`costs`"),
-        ({"costs": {"random": [1.0, 1.0, 1.0]}}, "`costs` or its `reference`"),
-        ({"reference": "random"}, "`costs` or its `reference`"),
+        ({"costs": {"random": [1.0, 1.0, 1.0]}}, "`costs`, `chosen` or `reference`"),
+        ({"reference": "random"}, "`costs`, `chosen` or `reference`"),
         ({"reference_named_after": "x"}, "`reference_named_after`"),
+        ({"chosen": {"none": {"settings": {}}}}, "`chosen`"),
+        ({"chosen": {"random": {"settings": {}, "sentence": ""}}}, "`costs`, `chosen` or"),
         ({"more": 1}, "more"),
     ],
 )

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import exp, log
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from instaaug.augmentation import InstaAug
-from instaaug.compare.tuning import SearchSpace, TuningResult, judge, tune
+from instaaug.compare.search_space import SearchSpace, describe_choice
+from instaaug.compare.tuning import TuningResult, judge, tune
 from instaaug.compare.tuning_trials import ReportScore, TrialRecord, TuningFolder, rung_epochs
 from instaaug.errors import ArgumentError, DataError, DiskError, InstaAugError, NonFiniteError
 from instaaug.files import lock_folder
@@ -37,12 +38,15 @@ CENTER, RATE = 0.13, 1e-4  # the planted optimum; the default is 0.077 and 1e-3
 
 
 def quality(config: TrainSettings) -> float:
-    """Highest, 0.9, at the planted optimum."""
+    """Highest, 0.9, at the planted optimum; less if transforms do not depend on the input."""
+    if config.method.name == "random":
+        return 0.2
     band = config.entropy.diversity
     low, high = band if isinstance(band, tuple) else (0.06, 0.10)
     off_center = log(low * high) / 2 - log(CENTER)
     off_rate = log(config.phi.learning_rate / RATE) / 4
-    return 0.9 * exp(-(off_center**2) - off_rate**2)
+    highest = 0.9 if config.phi.conditioning == "input" else 0.6
+    return highest * exp(-(off_center**2) - off_rate**2)
 
 
 class Fake:
@@ -109,12 +113,13 @@ def test_the_first_trial_has_the_unchanged_settings(tmp_path: Path) -> None:
     assert fake.folders == ["000", "001", "002"]
     first = tuned.records[0]
     largest = log(321)
-    assert first.bands["crop"] == pytest.approx((exp(3.0 - largest), exp(3.5 - largest)))
-    assert first.phi_learning_rate == 0.5
-    assert all(c.entropy.band is None and c.entropy.diversity for c in fake.configs[1:])
-    undo = {"entropy.diversity": None, "phi.learning_rate": 0.5}
-    rest = [c.override(undo) for c in fake.configs[1:]]
-    assert rest == [config.override({"entropy.band": None})] * 2  # nothing else is changed
+    assert first.ranges["crop"] == pytest.approx((exp(3.0 - largest), exp(3.5 - largest)))
+    assert first.changes == {}
+    shared, plain = fake.configs[1:]
+    assert shared.phi.conditioning == "none"
+    undo = {"entropy.diversity": None, "phi.learning_rate": 0.5, "phi.conditioning": "input"}
+    assert shared.override(undo) == config.override({"entropy.band": None})  # and nothing else
+    assert plain == config.override({"method": {"name": "random", "sizes": [0.375, 1.0]}})
 
 
 def test_a_planted_optimum_is_found(searched: tuple[Fake, TuningResult]) -> None:
@@ -183,12 +188,12 @@ def test_a_finished_search_does_nothing_and_more_trials_go_on(tmp_path: Path) ->
 
 def test_another_seed_tries_other_settings(tmp_path: Path) -> None:
     zero, one = (
-        tune(CONFIG.override({"seed": seed}), tmp_path / str(seed), n_trials=3, run=Fake()).records
+        tune(CONFIG.override({"seed": seed}), tmp_path / str(seed), n_trials=5, run=Fake()).records
         for seed in (0, 1)
     )
-    assert zero[0].point == one[0].point
-    assert zero[1].point != one[1].point
-    assert zero[1].point != zero[2].point
+    assert [r.point for r in zero[:3]] == [r.point for r in one[:3]]  # one for each learner
+    assert zero[3].point != one[3].point
+    assert zero[3].point != zero[4].point
 
 
 def test_a_tie_is_won_by_the_unchanged_settings(tmp_path: Path) -> None:
@@ -287,7 +292,8 @@ def test_settings_without_an_effect_on_results_may_change(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"method": "random"}, "`method` must be \"instaaug\", .*: got 'random'"),
+        ({"method": "mixup"}, "`method` must be instaaug, random or .*: got 'mixup'"),
+        ({"method": "random", "transforms": "flip"}, "`transforms` must have crops, or ranges"),
         ({"entropy.rule": "fixed"}, "rule` must hold the entropy in its band .* got 'fixed'"),
         ({"trainer.devices": 2}, "must be 1 in tuning: got 2 and 1"),
         ({"pretrain_epochs": 16}, "max_epochs` must be more than the 16 in which φ"),
@@ -422,9 +428,7 @@ FACTS = DataFacts(16, 3, ("a", "b"), 2, (0.5,) * 3, (0.2,) * 3, "")
 
 
 def space_of(config: TrainSettings) -> SearchSpace:
-    augmenter = build_task(config, FACTS).augmenter
-    assert isinstance(augmenter, InstaAug)
-    return SearchSpace.from_augmenter(config, augmenter)
+    return SearchSpace.from_augmenter(config, build_task(config, FACTS).augmenter)
 
 
 def limits_at(config: TrainSettings, space: SearchSpace, point: dict[str, float]) -> Any:
@@ -449,7 +453,7 @@ def test_crops_are_searched_where_the_paper_says_on_any_grid(
 def test_the_whole_of_the_advice_can_be_reached_in_nats() -> None:
     config = TrainSettings.from_mapping({"transforms": "crop"})
     space = space_of(config)
-    point = {"crop/center": exp(3) / 321, "crop/width": 2.0, "phi.learning_rate": 1e-4}
+    point = {**space.start, "crop/center": exp(3) / 321, "crop/width": 2.0}
     assert limits_at(config, space, point)["crop"] == pytest.approx((2.0, 4.0), abs=1e-3)
     narrow = {**point, "crop/width": 0.5}
     assert limits_at(config, space, narrow)["crop"] == pytest.approx((2.75, 3.25), abs=1e-3)
@@ -473,7 +477,8 @@ def test_the_space_contains_its_start_and_every_corner_can_be_built(
 ) -> None:
     config = TrainSettings.from_mapping(changes)
     space = space_of(config)
-    assert space.start.keys() == space.bounds.keys()
+    assert space.start.keys() == {*space.bounds, "learner"}
+    assert space.learners == ("input", "none", "random")
     for name, (low, high) in space.bounds.items():
         assert 0 < low < high
         assert low <= space.start[name] <= high
@@ -483,7 +488,10 @@ def test_the_space_contains_its_start_and_every_corner_can_be_built(
                 name: bounds[corner if name.endswith("center") else other]
                 for name, bounds in space.bounds.items()
             }
-            for name, (low, high) in space.bands(point).items():
+            build_task(space.settings_at(config, {**point, "learner": 1}), FACTS)
+            build_task(space.settings_at(config, {**point, "learner": 2}), FACTS)
+            point["learner"] = 0
+            for name, (low, high) in space.ranges(point).items():
                 lowest, highest = space.bounds[f"{name}/center"]
                 assert 0.999 * lowest <= low <= high <= min(1.0, 1.001 * highest)
             limits_at(config, space, point)
@@ -492,7 +500,7 @@ def test_the_space_contains_its_start_and_every_corner_can_be_built(
 @pytest.mark.parametrize("transforms", ["rotation", "hsv_jitter"])
 def test_ranges_are_searched_on_both_sides_of_the_default(transforms: str) -> None:
     space = space_of(TrainSettings.from_mapping({"transforms": transforms}))
-    ((name, (low, high)),) = space.own_bands.items()
+    ((name, (low, high)),) = space.own_ranges.items()
     lowest, highest = space.bounds[f"{name}/center"]
     assert lowest < 0.6 * low
     assert high < highest < 1
@@ -518,15 +526,80 @@ def test_a_single_choice_has_no_band() -> None:
     config = TrainSettings.from_mapping({"transforms": "crop", "crop.grid": [[1.0, 1]]})
     space = space_of(config)
     assert list(space.bounds) == ["phi.learning_rate"]
-    found = space.settings_at(config, {"phi.learning_rate": 0.00012345})
+    found = space.settings_at(config, {"phi.learning_rate": 0.00012345, "learner": 0})
     assert found == config.override({"phi.learning_rate": 0.0001234})
+
+
+def test_crops_below_the_smallest_side_are_left_out_and_the_band_is_possible() -> None:
+    config = TrainSettings.from_mapping({"transforms": "crop"})
+    space = space_of(config)
+    found = space.settings_at(config, {**space.start, "smallest": 0.5})
+    assert found.crop.grid == ((0.75, 8), (1.0, 1))
+    few = space.settings_at(config, {**space.start, "smallest": 0.9, "crop/center": 0.023})
+    assert few.crop.grid == ((0.75, 8), (1.0, 1))  # something is left to choose
+    build_task(few, FACTS)
+
+
+@pytest.mark.parametrize(
+    ("given", "bounds", "changes"),
+    [
+        (
+            {"method": "random", "transforms": "crop"},
+            {"smallest": (0.25, 0.9)},
+            {"sizes": [0.9, 1.0]},
+        ),
+        (
+            {"method": {"name": "random", "sizes": [0.1, 1.0]}, "transforms": "crop"},
+            {"smallest": (0.1, 0.9)},
+            {"sizes": [0.9, 1.0]},
+        ),
+        (
+            {"method": "random", "transforms": "hsv_jitter"},
+            {"strength": (0.1, 1.0)},
+            {"strength": 1.0},
+        ),
+        (
+            {"method": "random", "transforms": ["crop", "rotation"]},
+            {"smallest": (0.25, 0.9), "strength": (0.1, 1.0)},
+            {"sizes": [0.9, 1.0], "strength": 1.0},
+        ),
+        ({"method": "random_resized_crop"}, {"area": (0.08, 0.9)}, {"smallest": 0.9}),
+    ],
+)
+def test_random_ranges_are_searched_like_learned_ones(
+    given: dict[str, Any], bounds: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    config = TrainSettings.from_mapping(given)
+    space = space_of(config)
+    assert (space.bounds, space.learners) == (bounds, ())
+    highest = {name: high for name, (_, high) in bounds.items()}
+    found = space.settings_at(config, highest)
+    assert found.method.options == {**config.method.options, **changes}
+    assert replace(found, method=config.method) == config
+    build_task(found, FACTS)
+
+
+def test_a_search_falls_back_to_random_and_says_so(tmp_path: Path) -> None:
+    def random_is_best(config: TrainSettings, *_: object) -> list[float]:
+        return [1.0] * 9 + [float(config.method.name == "random")]
+
+    tuned = tune(CONFIG, tmp_path / "search", n_trials=4, run=random_is_best)
+    assert tuned.config.method.name == "random"
+    words = describe_choice(CONFIG.with_full_paths(), tuned.config)
+    assert "Chosen: method random, method.sizes [0.375, 1]. Random transforms did best" in words
+    assert tuned.records[tuned.verdict.best.number].ranges == {}
+
+
+def test_an_ablation_is_compared_with_random_and_stays_one() -> None:
+    config = TrainSettings.from_mapping({"transforms": "crop", "phi.conditioning": "none"})
+    assert space_of(config).learners == ("none", "random")
 
 
 # The verdict
 
 
 def trial(number: int, *scores: float, state: str = "complete") -> TrialRecord:
-    return TrialRecord(number, state, {}, {}, 1e-3, scores=scores)  # type: ignore[arg-type]
+    return TrialRecord(number, state, {}, {}, {}, scores=scores)  # type: ignore[arg-type]
 
 
 def test_the_error_of_an_accuracy_is_binomial_and_never_zero() -> None:

@@ -17,7 +17,8 @@ from instaaug.runs.build import load_task
 from instaaug.runs.folder import Run
 from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import load_splits, train
-from instaaug.tasks import BatchLoader, Interrupted, make_predictor
+from instaaug.tasks import BatchLoader, ContrastiveTask, Interrupted, make_predictor
+from instaaug.tasks.representation import collect_features
 from instaaug.yaml_files import read_yaml
 from tests.runs.conftest import few_sprites
 from tests.support.picture_folders import gray_levels
@@ -173,6 +174,23 @@ def test_a_regression_is_scored_by_the_variance_explained(tmp_path: Path) -> Non
     assert sum(scores) / len(scores) == pytest.approx(tally.scores()["r2"])
 
 
+def test_contrastive_learning_is_scored_by_a_probe(tmp_path: Path) -> None:
+    config = SMALL.override(
+        {"task": "contrastive", "transforms": "crop", "trainer.max_epochs": 1}
+        | {"contrastive.hidden": 8, "contrastive.n_projected": 4}
+    )
+    scores = run_trial(config, tmp_path / "trial", Told())
+    train(config, tmp_path / "run")
+    task = load_task(Run(tmp_path / "run"))
+    assert isinstance(task, ContrastiveTask)
+    validation = load_splits(config).validation
+    assert validation is not None
+    encode = make_predictor(task, model=task.model.encoder)
+    features, targets = collect_features(encode, BatchLoader(validation, 16))
+    right = task.representations["plain"].probe(features).argmax(dim=1) == targets
+    assert scores == right.double().tolist()
+
+
 def test_a_search_trains_trials_and_writes_what_it_found(tmp_path: Path) -> None:
     tuned = tune(SMALL.override({"trainer.max_epochs": 2}), tmp_path / "search", n_trials=2)
     assert tuned.records[0].state == "complete"
@@ -190,7 +208,7 @@ GOOD = TrialRecord(
     "complete",
     {"crop/center": 0.1},
     {"crop": (0.05, 0.2)},
-    1e-3,
+    {"phi.learning_rate": 1e-3},
     rungs=((1, 0.25), (2, 0.5)),
     scores=(1.0, 0.0),
     seconds=2.5,
@@ -215,9 +233,9 @@ def test_a_record_comes_back_as_it_was() -> None:
         {"state": []},
         {"point": [0.1]},
         {"point": {"crop/center": "0.1"}},
-        {"bands": {"crop": [0.1]}},
-        {"bands": {"crop": [0.1, None]}},
-        {"phi_learning_rate": True},
+        {"ranges": {"crop": [0.1]}},
+        {"ranges": {"crop": [0.1, None]}},
+        {"changes": True},
         {"rungs": 3},
         {"rungs": [[1.5, 0.5]]},
         {"rungs": [[1, float("nan")]]},
@@ -231,7 +249,7 @@ def test_a_record_comes_back_as_it_was() -> None:
         {"memory": None},
         {"memory": {"completed_rung_0": "x"}},
         {"reason": 3},
-        {"phi_learning_rate": 10**400},
+        {"seconds": 10**400},
     ],
 )
 def test_a_wrong_value_is_named(changes: dict[str, Any]) -> None:

@@ -159,6 +159,14 @@ def compare(
         typer.Option(help="What others are compared with.", show_default="the best baseline"),
     ] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Begin failed runs again.")] = False,
+    tune: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Trials with which each method first chooses its settings on validation images.",
+            show_default="none",
+        ),
+    ] = 0,
     config: Config = None,
     out: Annotated[
         Optional[Path],  # noqa: UP045
@@ -170,7 +178,7 @@ def compare(
 
     run_compare(
         given, methods=methods, seeds=seeds, budget=budget, jobs=jobs, reference=reference,
-        retry=retry, config=config, out=out,
+        retry=retry, trials=tune, config=config, out=out,
     )  # fmt: skip
 
 
@@ -190,7 +198,7 @@ def tune(
         typer.Option(help="Folder of the search.", show_default="runs/DATA-tuning"),
     ] = None,
 ) -> None:
-    """Find InstaAug's entropy band and φ's learning rate on validation images."""
+    """Find the settings of a learned or random method on validation images."""
     from instaaug.cli.tune import run_tune
 
     run_tune(given, config=config, out=out, trials=trials, budget=budget)

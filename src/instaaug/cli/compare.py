@@ -51,6 +51,7 @@ def run_compare(
     jobs: int,
     reference: str | None,
     retry: bool,
+    trials: int,
     config: Path | None,
     out: Path | None,
 ) -> None:
@@ -75,6 +76,7 @@ def run_compare(
                 reference=reference,
                 jobs=jobs,
                 retry=retry,
+                n_trials=trials,
                 on_change=show,
                 on_message=lambda text: print_words(console, text),
             )

@@ -13,6 +13,7 @@ from rich.text import Text
 from instaaug.cli.settings import choose_settings
 from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar
 from instaaug.compare.plan import parse_duration
+from instaaug.compare.search_space import describe_choice, describe_settings
 from instaaug.compare.tuning import TuningResult, format_score, tune, with_validation
 from instaaug.compare.tuning_trials import TrialRecord, TuningFolder
 from instaaug.report.charts.tuning import TunedTrial, draw_tuning
@@ -24,7 +25,7 @@ from instaaug.tasks import Interrupted
 __all__ = ["run_tune"]
 
 MAX_REASON_LENGTH = 100
-COLUMNS = ("trial", "band as diversity", "φ's learning rate", "epochs", "score", "", "time")
+COLUMNS = ("trial", "settings", "epochs", "score", "", "time")
 
 
 def run_tune(
@@ -72,6 +73,7 @@ def _print_result(
     verdict = result.verdict.describe(task)
     print_words(console, verdict[0].upper() + verdict[1:])
     if not result.verdict.is_default:
+        print_words(console, describe_choice(folder.read_settings(), result.config))
         print_words(
             console,
             "The score of the best of several is optimistic: it was chosen by it. Only the test "
@@ -120,22 +122,20 @@ class _TrialDisplay:
         return table
 
     def _row(self, record: TrialRecord) -> list[str]:
-        bands = "; ".join(f"{n} {a:.3g} to {b:.3g}" for n, (a, b) in record.bands.items())
         done = record.rungs[-1][0] if record.rungs else 0
         done = self.config.trainer.max_epochs if record.scores else done
         score = ""
         if record.scores:
             score = format_score(record, self.config.task)
         elif record.score is not None:
-            in_percent = self.config.task == "classification"
-            score = f"{100 * record.score:.1f} %" if in_percent else f"{record.score:.3f}"
+            is_share = self.config.task != "regression"
+            score = f"{100 * record.score:.1f} %" if is_share else f"{record.score:.3f}"
         state = record.state if record.number else f"{record.state}, unchanged settings"
         if record.reason:
             state += f": {shorten_words(one_line(record.reason), MAX_REASON_LENGTH)}"
         return [
             f"{record.number + 1}/{self.n_trials}",
-            bands,
-            f"{record.phi_learning_rate:.3g}",
+            describe_settings(record.changes),
             f"{done}/{self.config.trainer.max_epochs}",
             score,
             state,
@@ -154,20 +154,26 @@ def _print_how_to_go_on(folder: TuningFolder, task: Task) -> None:
 
 def _draw(console: Console, folder: TuningFolder, task: Task) -> None:
     """Draw the scores of all trials, if matplotlib is installed."""
-    scale = 100 if task == "classification" else 1
+    scale = 1 if task == "regression" else 100
     trials = [
         TunedTrial(
             record.number,
-            record.bands,
+            record.ranges,
             record.state,  # type: ignore[arg-type]  # what is in the file has ended
             None if record.state == "failed" else scale * (record.score or 0.0),
             scale * record.error if record.scores else 0.0,
         )
         for record in folder.read_trials()
     ]
-    name = "validation accuracy (%)" if task == "classification" else "validation R²"
+    name = "validation R²" if task == "regression" else "validation accuracy (%)"
     try:
-        drawing = draw_tuning(trials, score_name=name, largest=scale)
+        is_learned = folder.read_settings().method.name == "instaaug"
+        drawing = draw_tuning(
+            trials,
+            score_name=name,
+            largest=scale,
+            range_name="band of {}, as diversity" if is_learned else "range of {}",
+        )
     except MissingPlottingError as error:
         print_words(console, f"There is no figure. {error}")
         return

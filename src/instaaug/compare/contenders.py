@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ __all__ = [
     "read_contenders",
 ]
 
-SHARED = ("data.", "model.", "loss.", "trainer.", "views.n_views", "seed", "task")
+SHARED = ("data.", "model.", "loss.", "trainer.", "views.n_views", "crop.size", "seed", "task")
 NOT_SHARED = (
     "data.flip",
     "data.held_out_fraction",
@@ -48,10 +48,12 @@ class Contender:
     Arguments:
         label: Its name in tables, and that of its folder.
         settings: What it changes in the settings that all contenders share.
+        chosen: What it changes in turn because validation images said so.
     """
 
     label: str
     settings: Mapping[str, Any]
+    chosen: Mapping[str, Any] = field(default_factory=dict)
 
     def full_settings(self, base: TrainSettings) -> TrainSettings:
         """Every setting of its runs.
@@ -64,7 +66,9 @@ class Contender:
             >>> mine.full_settings(TrainSettings()).method
             MethodSettings(name='random', options={'sizes': [0.5, 1.0]})
         """
-        settings = base.override(self.settings, source=f"the contender {self.label}")
+        source = f"the contender {self.label}"
+        settings = base.override(self.settings, source=source)
+        settings = settings.override(self.chosen, source=source)
         before, after = base.flatten(), settings.flatten()
         for name, value in after.items():
             if name.startswith(SHARED) and name not in NOT_SHARED and before[name] != value:

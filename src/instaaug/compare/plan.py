@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from instaaug.compare.contenders import Contender
-from instaaug.compare.state import ComparisonState, read_progress, read_state
+from instaaug.compare.state import Choice, ComparisonState, read_progress, read_state
 from instaaug.compare.step_times import measure_epoch, measure_step_costs
 from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.runs.settings import TrainSettings
@@ -35,6 +35,7 @@ def plan_state(
     contenders: Sequence[Contender],
     seeds: Sequence[int],
     budget: str | None = None,
+    chosen: Mapping[str, Choice] | None = None,
 ) -> ComparisonState:
     """The state of the comparison in a folder, with what is asked for now.
 
@@ -46,6 +47,7 @@ def plan_state(
         contenders={c.label: dict(c.settings) for c in contenders},
         seeds={c.label: sorted(set(seeds)) for c in contenders},
         budget=budget,
+        chosen=chosen or {},
     )
     before = read_state(out)
     return asked if before is None else before.merge(asked)

@@ -8,13 +8,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, Literal, Protocol
 
+from instaaug.compare.choosing import choose_settings_of
 from instaaug.compare.contenders import Contender
 from instaaug.compare.plan import (
     add_costs,
@@ -27,6 +28,7 @@ from instaaug.compare.plan import (
 from instaaug.compare.results import read_comparison, write_tables
 from instaaug.compare.single_run import FAILURE_PREFIX, STOPPED
 from instaaug.compare.state import (
+    Choice,
     ComparisonState,
     Failure,
     RunProgress,
@@ -167,14 +169,16 @@ def run_comparison(
     reference: str | None = None,
     jobs: int = 1,
     retry: bool = False,
+    n_trials: int = 0,
     start: StartRun = ChildRun,
     on_change: OnChange | None = None,
     on_message: Callable[[str], None] | None = None,
 ) -> MethodComparison:
     """Compare methods: what ``instaaug compare`` does but for what it prints.
 
-    Chooses the epochs, times the steps of each contender, runs what has not been run yet (see
-    :func:`run_contenders`), and keeps the tables in ``out`` up to date.
+    Chooses the epochs and, if asked to, settings on validation images; times the steps of each
+    contender, runs what has not been run yet (see :func:`run_contenders`), and keeps the tables in
+    ``out`` up to date.
 
     Arguments:
         base: The settings that all contenders share.
@@ -188,6 +192,8 @@ def run_comparison(
         reference: Label of the contender that others are compared with; the best baseline if None.
         jobs: Runs at a time; they share the processors.
         retry: Whether runs that failed begin again.
+        n_trials: Trials with which each contender chooses its settings on validation images
+            beforehand; 0 takes settings as they are.
         start: Starts the run in a folder.
         on_change: Called with the progress of all runs whenever one of them has changed.
         on_message: Called with sentences for the user: the plan, trouble with tables.
@@ -205,7 +211,13 @@ def run_comparison(
         before = read_state(out)
         check_reference(before, contenders, reference)
         base, epoch_seconds = choose_epochs(base, before, budget, epochs_are_set=epochs_are_set)
-        state = plan_state(out, base, contenders, seeds, budget)
+        chosen: Mapping[str, Choice] = {} if before is None else before.chosen
+        if n_trials:
+            chosen = choose_settings_of(
+                contenders, base, out, before, n_trials=n_trials, on_message=say
+            )
+        state = plan_state(out, base, contenders, seeds, budget, chosen)
+        contenders = [state.with_choice(contender) for contender in contenders]
         _check_runs(state, base, contenders, out, retry=retry)
         state = set_reference(out, replace(state, epoch_seconds=epoch_seconds), reference)
         state = add_costs(

@@ -17,6 +17,7 @@ from instaaug.runs.settings import TrainSettings
 from instaaug.safe_files import read_json
 
 __all__ = [
+    "Choice",
     "ComparisonState",
     "Failure",
     "RunProgress",
@@ -41,6 +42,19 @@ WITHOUT_EFFECT = {  # on results
 
 
 @dataclass(frozen=True)
+class Choice:
+    """What a contender has chosen on validation images.
+
+    Arguments:
+        settings: By full name, what changes in its settings.
+        sentence: The choice in words.
+    """
+
+    settings: Mapping[str, Any]
+    sentence: str
+
+
+@dataclass(frozen=True)
 class ComparisonState:
     """The content of ``comparison.json``, which grows when contenders or seeds are added.
 
@@ -54,6 +68,7 @@ class ComparisonState:
         costs: By label, the cost of a training step as a ratio: median, lower and upper quartile.
         reference: Label of the contender that was named to compare with.
         reference_named_after: Runs that had ended when it was named, if any had.
+        chosen: By label, what contenders have chosen on validation images.
     """
 
     settings: Mapping[str, Any]
@@ -64,6 +79,7 @@ class ComparisonState:
     costs: Mapping[str, list[float]] = field(default_factory=dict)
     reference: str | None = None
     reference_named_after: int | None = None
+    chosen: Mapping[str, Choice] = field(default_factory=dict)
 
     def merge(self, later: "ComparisonState") -> "ComparisonState":
         """This state with the contenders and seeds of a later call.
@@ -88,7 +104,13 @@ class ComparisonState:
             for label, cost in self.costs.items()
             if contenders[label] == self.contenders[label]
         }
-        return replace(self, contenders=contenders, seeds=seeds, costs={**costs, **later.costs})
+        return replace(
+            self,
+            contenders=contenders,
+            seeds=seeds,
+            costs={**costs, **later.costs},
+            chosen={**self.chosen, **later.chosen},
+        )
 
     @property
     def all_seeds(self) -> list[int]:
@@ -97,8 +119,23 @@ class ComparisonState:
 
     def full_settings(self, label: str) -> TrainSettings:
         """Every setting of a contender, but for the seed."""
-        base = TrainSettings.from_mapping(self.settings, source="comparison.json")
-        return Contender(label, self.contenders[label]).full_settings(base)
+        return self.with_choice(self._contender(label)).full_settings(self._base)
+
+    def given_settings(self, label: str) -> TrainSettings:
+        """The same before it has chosen any."""
+        return self._contender(label).full_settings(self._base)
+
+    @property
+    def _base(self) -> TrainSettings:
+        return TrainSettings.from_mapping(self.settings, source="comparison.json")
+
+    def _contender(self, label: str) -> Contender:
+        return Contender(label, self.contenders[label])
+
+    def with_choice(self, contender: Contender) -> Contender:
+        """A contender with the settings that it has chosen."""
+        choice = self.chosen.get(contender.label)
+        return contender if choice is None else replace(contender, chosen=choice.settings)
 
     def read_progress(self, out: Path) -> "list[RunProgress]":
         """How far every run is, contender by contender."""
@@ -277,14 +314,17 @@ def _parse_state(content: dict[str, Any]) -> ComparisonState:
         ("costs", _is_mapping(content.get("costs", {}), _is_cost)),
         ("reference", isinstance(content.get("reference"), str | None)),
         ("reference_named_after", isinstance(content.get("reference_named_after"), int | None)),
+        ("chosen", _is_mapping(content.get("chosen", {}), _is_choice)),
     ):
         if not is_valid:
             raise DataError(f"its `{name}` are damaged")
-    state = ComparisonState(**content)
+    chosen = {label: Choice(**choice) for label, choice in content.get("chosen", {}).items()}
+    state = ComparisonState(**{**content, "chosen": chosen})
     if not state.contenders or state.seeds.keys() != state.contenders.keys():
         raise DataError("its `seeds` are not those of its `contenders`")
-    if not {*state.costs, state.reference or min(state.contenders)} <= state.contenders.keys():
-        raise DataError("its `costs` or its `reference` are of none of its `contenders`")
+    named = {*state.costs, *state.chosen, state.reference or min(state.contenders)}
+    if not named <= state.contenders.keys():
+        raise DataError("its `costs`, `chosen` or `reference` are of none of its `contenders`")
     check_labels(state.contenders)
     for label in state.contenders:
         state.full_settings(label)
@@ -297,6 +337,11 @@ def _is_mapping(value: Any, is_valid: Callable[[Any], bool]) -> bool:
 
 def _is_contender(value: Any) -> bool:
     return isinstance(value, dict) and "method" in value
+
+
+def _is_choice(value: Any) -> bool:
+    known = isinstance(value, dict) and value.keys() == {"settings", "sentence"}
+    return known and isinstance(value["settings"], dict) and isinstance(value["sentence"], str)
 
 
 def _are_seeds(value: Any) -> bool:

@@ -1,17 +1,16 @@
-"""Find the entropy band and φ's learning rate by training with many of them, most only briefly."""
+"""Find the settings of a method by training with many of them, most only briefly."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from math import exp, inf, log, sqrt
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from instaaug.augmentation import InstaAug
+from instaaug.compare.search_space import LEARNER, SearchSpace, changed_settings
 from instaaug.compare.single_run import describe_error
 from instaaug.compare.tuning_trials import (
     RunTrial,
@@ -29,7 +28,6 @@ from instaaug.runs.build import build_task
 from instaaug.runs.folder import DataFacts
 from instaaug.runs.settings import Task, TrainSettings
 from instaaug.runs.training import load_splits
-from instaaug.spaces import Boxes, Space
 from instaaug.stats import paired_p_value
 from instaaug.tasks import Interrupted
 
@@ -37,8 +35,6 @@ if TYPE_CHECKING:
     from optuna import Study, Trial
 
 __all__ = [
-    "Bounds",
-    "SearchSpace",
     "TuningResult",
     "Verdict",
     "format_score",
@@ -47,102 +43,17 @@ __all__ = [
     "with_validation",
 ]
 
-Bounds = tuple[float, float]
 OnTrials = Callable[[Sequence[TrialRecord]], None]
 
-RATE = "phi.learning_rate"
-RATE_BOUNDS: Bounds = (1e-5, 1e-2)
-# The paper: any part of [2, 4] nats works, of at most log 321 for its 321 crops.
-PAPER_BOUNDS: Bounds = (exp(2 - log(321)), exp(4 - log(321)))
-FEW_CHOICES_SHARES = (0.1, 0.7)  # of the largest entropy, where there are few choices
-MIN_WIDTH = 0.1  # nats
 SIGNIFICANCE_LEVEL = 0.05
+SCORE_NAMES: dict[Task, str] = {
+    "classification": "accuracy",
+    "regression": "R²",
+    "contrastive": "accuracy of a probe",
+}
 N_RANDOM_TRIALS = 6  # before the sampler uses what it has seen
 REDUCTION_FACTOR = 2
 DEFAULT_VALIDATION = 0.1
-
-
-@dataclass(frozen=True)
-class SearchSpace:
-    """The bounds of a search, each on a log scale, and the point to start from.
-
-    A band is searched by its ``center``, the geometric mean of its ends as diversity, and by its
-    ``width`` in nats, the logarithm of their ratio; both ends are clipped to the bounds of the
-    center. Unlike entropy, diversity is comparable between grids and ranges of angles.
-
-    Arguments:
-        bounds: Lowest and highest value of every coordinate, by name.
-        start: The coordinates of the settings to begin with.
-        own_bands: The bands of the settings to begin with.
-    """
-
-    bounds: dict[str, Bounds]
-    start: dict[str, float]
-    own_bands: dict[str, Bounds]
-
-    @classmethod
-    def from_augmenter(cls, config: TrainSettings, augmenter: InstaAug) -> "SearchSpace":
-        """The space around some settings, given the augmenter that was built from them.
-
-        Arguments:
-            config: The settings to begin with.
-            augmenter: Has the bands that they stand for.
-        """
-        bounds, start, own_bands = {}, {}, {}
-        for name, family in zip(augmenter.phi.names, augmenter.phi.families, strict=True):
-            largest = float(family.max_entropy)  # type: ignore[arg-type]
-            is_finite = name in augmenter.finite
-            if is_finite and not largest:
-                continue  # a single choice: there is no band
-            low, high = (exp(end - largest) for end in augmenter.limits[name])
-            usual = _usual_bounds(augmenter.transform.spaces[name], largest if is_finite else inf)
-            lowest, highest = min(low, usual[0]), max(high, usual[1])
-            bounds[f"{name}/center"] = lowest, highest
-            bounds[f"{name}/width"] = MIN_WIDTH, max(log(highest / lowest), 2 * MIN_WIDTH)
-            start[f"{name}/center"] = sqrt(low * high)
-            start[f"{name}/width"] = log(high / low)
-            own_bands[name] = low, high
-        rate = config.phi.learning_rate
-        bounds[RATE], start[RATE] = (min(RATE_BOUNDS[0], rate), max(RATE_BOUNDS[1], rate)), rate
-        clipped = {name: min(max(start[name], low), high) for name, (low, high) in bounds.items()}
-        return cls(bounds, clipped, own_bands)
-
-    def bands(self, point: Mapping[str, float]) -> dict[str, Bounds]:
-        """The band of each factor as diversity, rounded to four digits."""
-        bands = {}
-        for name in self.own_bands:
-            lowest, highest = self.bounds[f"{name}/center"]
-            center, half = point[f"{name}/center"], exp(point[f"{name}/width"] / 2)
-            low, high = max(center / half, lowest), min(center * half, highest)
-            bands[name] = _round(low), min(_round(high), 1.0)
-        return bands
-
-    def settings_at(self, config: TrainSettings, point: Mapping[str, float]) -> TrainSettings:
-        """The settings with the band and the learning rate of a point.
-
-        Arguments:
-            config: All other settings.
-            point: A value for every name of ``bounds``.
-        """
-        bands = self.bands(point)
-        only = next(iter(bands.values())) if len(bands) == 1 else bands or None
-        changes = {"entropy.diversity": only, "phi.learning_rate": _round(point[RATE])}
-        return config.override({"entropy.band": None} | changes)
-
-
-def _usual_bounds(space: Space, largest: float) -> Bounds:
-    """Where a band may lie: as the paper advises for boxes, else widely around the default."""
-    low, high = space.default_diversity
-    low, high = PAPER_BOUNDS if isinstance(space, Boxes) else (low**2, sqrt(high))
-    if exp(-largest) < low:
-        return low, high
-    return exp((FEW_CHOICES_SHARES[0] - 1) * largest), max(
-        high, exp((FEW_CHOICES_SHARES[1] - 1) * largest)
-    )
-
-
-def _round(value: float) -> float:
-    return float(f"{value:.4g}")
 
 
 @dataclass(frozen=True)
@@ -197,9 +108,9 @@ class Verdict:
         """The verdict in a sentence.
 
         Arguments:
-            task: Decides whether scores are accuracies or R².
+            task: Decides whether scores are accuracies, of the model or of a probe, or R².
         """
-        name = "accuracy" if task == "classification" else "R²"
+        name = SCORE_NAMES[task]
         score = f"validation {name} {format_score(self.best, task)}"
         if self.default is None:
             return f"{score}; the unchanged settings failed."
@@ -220,7 +131,7 @@ def format_score(record: TrialRecord, task: Task) -> str:
     """The score of a complete trial with its standard error.
 
     Example:
-        >>> record = TrialRecord(0, "complete", {}, {}, 0.001, scores=(1.0, 1.0, 1.0, 0.0))
+        >>> record = TrialRecord(0, "complete", {}, {}, {}, scores=(1.0, 1.0, 1.0, 0.0))
         >>> format_score(record, "classification"), format_score(record, "regression")
         ('75.0 % (s.e. 21.7)', '0.750 (s.e. 0.217)')
     """
@@ -340,8 +251,12 @@ def _search(
     """Run the trials that are left, and write the best settings after each."""
     tried = with_validation(config)
     splits = load_splits(tried, on_decode)
+    if config.task == "contrastive" and len(splits.train.classes) < 2:
+        raise ArgumentError(
+            "`data` must have classes to tune contrastive learning: a probe on validation images "
+            "is what chooses. Put images of each class into a folder of its own."
+        )
     task = build_task(tried, DataFacts.of(splits, tried))
-    assert isinstance(task.augmenter, InstaAug)  # noqa: S101  # by its method
     space = SearchSpace.from_augmenter(tried, task.augmenter)
     is_new = folder.start(config, splits.hash)
     with quiet_optuna() as optuna:
@@ -384,14 +299,20 @@ class _Search:
             name: optuna.distributions.FloatDistribution(low, high, log=True)
             for name, (low, high) in space.bounds.items()
         }
+        if space.learners:
+            numbers = tuple(range(len(space.learners)))
+            self.ranges[LEARNER] = optuna.distributions.CategoricalDistribution(numbers)
         self.before = config.pretrain_epochs + config.phi.rest_epochs
         for record in self.records:
             self._check_point(record)
 
     def _check_point(self, record: TrialRecord) -> None:
-        bounds = self.space.bounds
-        if record.point.keys() != bounds.keys() or not all(
-            low <= record.point[name] <= high for name, (low, high) in bounds.items()
+        bounds, n_learners = self.space.bounds, len(self.space.learners)
+        learner = record.point.get(LEARNER, 0)
+        if (
+            record.point.keys() != self.ranges.keys()
+            or not all(low <= record.point[name] <= high for name, (low, high) in bounds.items())
+            or learner not in range(max(n_learners, 1))
         ):
             raise self.folder.damage_error(
                 f"the `point` of trial {record.number} is not in the space"
@@ -418,13 +339,13 @@ class _Search:
         """Run one more trial, and keep its record."""
         number, study = len(self.records), self._study()
         trial = study.ask(self.ranges)
-        chosen = self.space.settings_at(self.config, trial.params)
+        chosen = self.space.settings_at(self.config, trial.params) if number else self.config
         record = TrialRecord(
             number=number,
             state="running",
             point=dict(trial.params),
-            bands=self.space.bands(trial.params) if number else self.space.own_bands,
-            phi_learning_rate=chosen.phi.learning_rate,
+            ranges=self.space.ranges(trial.params) if number else self.space.own_ranges,
+            changes=changed_settings(self.config, chosen),
         )
         record = self._run_trial(study, trial, record)
         self._check_images(record)
@@ -448,8 +369,8 @@ class _Search:
         )
         for record in self.records:
             study.add_trial(self._to_optuna(record))
-        if not self.records:
-            study.enqueue_trial(self.space.start)
+        if number < len(self.space.points):
+            study.enqueue_trial(self.space.points[number])
         return study
 
     def _run_trial(self, study: "Study", trial: "Trial", record: TrialRecord) -> TrialRecord:
@@ -513,16 +434,7 @@ def _is_user_error(error: Exception) -> bool:
 def _check(config: TrainSettings, n_trials: int) -> None:
     if n_trials < 1:
         raise ArgumentError(f"`trials` must be at least 1: got {n_trials}.")
-    if config.method.name != "instaaug":
-        raise ArgumentError(
-            f'`method` must be "instaaug", which has a band to tune: got {config.method.name!r}.'
-        )
-    if config.task == "contrastive":
-        raise ArgumentError(
-            "`task` must have labels, by which validation images score a band: got 'contrastive'. "
-            "Compare a few bands with `instaaug compare`."
-        )
-    if config.entropy.rule == "fixed":
+    if config.method.name == "instaaug" and config.entropy.rule == "fixed":
         raise ArgumentError(
             "`entropy.rule` must hold the entropy in its band to tune it: got 'fixed'. Choose "
             "'pi'."

@@ -18,14 +18,22 @@ from torch import Tensor
 from typing_extensions import override
 
 from instaaug.compare.state import check_same_settings
+from instaaug.data import LabeledImages
 from instaaug.errors import ArgumentError, DataError, NonFiniteError
 from instaaug.files import write_text
 from instaaug.runs.folder import Run, remove_files
 from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import resume, train
 from instaaug.stats import wilson_interval
-from instaaug.tasks import AugmentedTask, BatchLoader, RegressionTask, make_predictor
+from instaaug.tasks import (
+    AugmentedTask,
+    BatchLoader,
+    ContrastiveTask,
+    RegressionTask,
+    make_predictor,
+)
 from instaaug.tasks.callbacks import AfterTask
+from instaaug.tasks.representation import Representation, collect_features
 from instaaug.yaml_files import read_yaml
 
 __all__ = [
@@ -61,8 +69,9 @@ class TrialRecord:
         number: From 0, which is the trial of the unchanged settings.
         state: Pruned trials were cut short; failed ones ended with a NaN or another error.
         point: Its point in the search space.
-        bands: The entropy band of each factor as diversity.
-        phi_learning_rate: The learning rate of φ.
+        ranges: Entropy bands as diversity, or the ranges of random transforms; none for random
+            transforms among learned ones.
+        changes: The settings that differ from the unchanged ones.
         rungs: Pairs (epochs, mean score), one for each comparison with other trials.
         scores: The score of each validation image, 1 is best; empty unless complete.
         seconds: How long it took.
@@ -73,8 +82,8 @@ class TrialRecord:
     number: int
     state: TrialState
     point: dict[str, float]
-    bands: dict[str, tuple[float, float]]
-    phi_learning_rate: float
+    ranges: dict[str, tuple[float, float]]
+    changes: dict[str, Any]
     rungs: tuple[tuple[int, float], ...] = ()
     scores: tuple[float, ...] = ()
     seconds: float = 0.0
@@ -139,8 +148,8 @@ def _parse_record(row: Any, number: int) -> TrialRecord:
         "number": type(row["number"]) is int and row["number"] == number,
         "state": row["state"] in ENDED,
         "point": _holds(row["point"], lambda _, value: _is_number(value)),
-        "bands": _holds(row["bands"], lambda _, band: _is_pair(band) and _are_numbers(band)),
-        "phi_learning_rate": _is_number(row["phi_learning_rate"]),
+        "ranges": _holds(row["ranges"], lambda _, ends: _is_pair(ends) and _are_numbers(ends)),
+        "changes": isinstance(row["changes"], dict),
         "rungs": isinstance(row["rungs"], list) and all(map(is_rung, row["rungs"])),
         "scores": _are_numbers(row["scores"])
         and bool(row["scores"]) == (row["state"] == "complete"),
@@ -153,7 +162,7 @@ def _parse_record(row: Any, number: int) -> TrialRecord:
     return TrialRecord(
         **{
             **row,
-            "bands": {name: (low, high) for name, (low, high) in row["bands"].items()},
+            "ranges": {name: (low, high) for name, (low, high) in row["ranges"].items()},
             "rungs": tuple((epoch, score) for epoch, score in row["rungs"]),
             "scores": tuple(float(score) for score in row["scores"]),
         }
@@ -220,7 +229,7 @@ class TuningFolder:
                 self.settings_file, _to_yaml({**config.to_mapping(), SPLIT_HASH: split_hash})
             )
             return True
-        there, known_hash = self._read_settings()
+        there, known_hash = self._read_start()
         check_same_settings(there, config, owner=f"the search in {str(self.path)!r}")
         if known_hash != split_hash:
             raise ArgumentError(
@@ -234,12 +243,16 @@ class TuningFolder:
         if not self.settings_file.is_file():
             return False
         try:
-            check_same_settings(self._read_settings()[0], config.with_full_paths(), owner="it")
+            check_same_settings(self.read_settings(), config.with_full_paths(), owner="it")
         except ArgumentError:
             return False
         return True
 
-    def _read_settings(self) -> tuple[TrainSettings, Any]:
+    def read_settings(self) -> TrainSettings:
+        """The settings it was started with."""
+        return self._read_start()[0]
+
+    def _read_start(self) -> tuple[TrainSettings, Any]:
         """The settings it was started with, and the hash of the images."""
         content = read_yaml(self.settings_file)
         known_hash = content.pop(SPLIT_HASH, None)
@@ -324,7 +337,8 @@ def run_trial(config: TrainSettings, folder: Path, report: ReportScore) -> Seque
 
     Scores are those of predictions with test-time augmentation, as at the end of a run: 1 or 0 for
     right or wrong; in a regression, 1 less the squared error in units of the variance, whose mean
-    is R². The test images are not scored: the trial ends before.
+    is R²; in contrastive learning, those of a linear probe on the images as they are. The test
+    images are not scored: the trial ends before.
 
     Arguments:
         config: Every setting; it must hold out validation images.
@@ -395,7 +409,12 @@ class _ScoreRungs(AfterTask):
             return
         loader = trainer.val_dataloaders
         assert isinstance(loader, BatchLoader)  # noqa: S101  # the settings hold images out
-        scores = _image_scores(pl_module, loader, self.config)
+        if isinstance(pl_module, ContrastiveTask):
+            learned = trainer.train_dataloader
+            assert isinstance(learned, BatchLoader)  # noqa: S101  # our own
+            scores = _probe_scores(pl_module, learned.data, loader.data, self.config)
+        else:
+            scores = _image_scores(pl_module, loader, self.config)
         if is_last:
             raise _TrialEndedError(scores)
         self.seen[epoch] = sum(scores) / len(scores)
@@ -424,6 +443,25 @@ def _image_scores(task: AugmentedTask, loader: BatchLoader, config: TrainSetting
     if isinstance(task, RegressionTask):
         return _explained_variance(outputs, targets)
     return [float(right) for right in outputs.argmax(dim=1) == targets]
+
+
+def _probe_scores(
+    task: ContrastiveTask, train: LabeledImages, held_out: LabeledImages, config: TrainSettings
+) -> list[float]:
+    """1 for each image that a linear probe, fitted to the training images, gets right."""
+    training = task.training
+    encode = make_predictor(task, model=task.model.encoder)
+    (features, targets), (others, right) = (
+        collect_features(encode, BatchLoader(images, config.data.batch_size))
+        for images in (train, held_out)
+    )
+    task.train(training)
+    if not (features.isfinite().all() and others.isfinite().all()):
+        raise NonFiniteError("Features became NaN or infinite. Lower `optimizer.learning_rate`.")
+    fitted = Representation.fit(
+        features, targets, num_classes=len(train.classes), seed=config.seed
+    )
+    return [float(is_right) for is_right in fitted.probe(others).argmax(dim=1) == right]
 
 
 def _explained_variance(outputs: Tensor, targets: Tensor) -> list[float]:

@@ -123,6 +123,7 @@ class MethodScores:
         n_views: Test-time views of an image that the scores average; None or 1 for the image as
             it is.
         plain: By seed, the score from the image as it is, where it is known.
+        choice: What it has chosen on validation images, in words.
 
     Raises:
         ArgumentError: If a score is not finite, or the runs do not add up.
@@ -142,6 +143,7 @@ class MethodScores:
     failures: Mapping[int, str] = field(default_factory=dict)
     n_views: int | None = None
     plain: Mapping[int, Number] = field(default_factory=dict)
+    choice: str = ""
 
     def __post_init__(self) -> None:
         self._check_numbers()

@@ -290,7 +290,9 @@ def method_remark(method: ComparedMethod, comparison: MethodComparison) -> str:
         >>> method_remark((found := compare_scores([runs])).methods[0], found)
         'seed 1 failed: The loss is NaN'
     """
-    return "; ".join([*_failure_remarks(method.runs), *_test_remarks(method, comparison)])
+    chosen = [one_line(method.runs.choice).rstrip(".")] if method.runs.choice else []
+    remarks = [*chosen, *_failure_remarks(method.runs), *_test_remarks(method, comparison)]
+    return "; ".join(remarks)
 
 
 def labeled_remarks(

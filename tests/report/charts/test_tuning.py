@@ -63,6 +63,12 @@ def test_names_stand_at_best_and_default_with_their_bands() -> None:
     assert [text.get_text() for text in alone.texts] == ["as it was, and best: 0.06 to 0.1"]
 
 
+def test_a_trial_without_a_range_is_in_the_course_alone() -> None:
+    bands, progress = draw_tuning([*TRIALS, TunedTrial(6, {}, "complete", 70.0, 1.0)]).axes
+    assert [text.get_text() for text in bands.texts] == ["as it was: 0.06 to 0.1"]
+    assert 6.0 in points_of(progress)
+
+
 def test_the_line_is_the_best_complete_score_so_far() -> None:
     progress: Any = draw_tuning(TRIALS).axes[1]
     (line,) = progress.lines

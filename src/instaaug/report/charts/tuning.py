@@ -1,4 +1,4 @@
-"""A search for the entropy band: score against band, and the best so far, trial by trial."""
+"""A search for settings: score against bands or ranges, and the best so far, trial by trial."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -38,22 +38,23 @@ class TunedTrial:
 
     Arguments:
         number: From 0, the settings as they were.
-        bands: The band of each factor as diversity, (low, high) in (0, 1].
+        ranges: The band of each factor as diversity, or its range, (low, high) in (0, 1]; empty
+            for a trial without.
         state: Pruned trials were cut short: their score is an early one.
         score: On validation images; None for a failed trial.
         error: Its standard error.
     """
 
     number: int
-    bands: Mapping[str, tuple[Number, Number]]
+    ranges: Mapping[str, tuple[Number, Number]]
     state: State
     score: Number | None = None
     error: Number = 0.0
 
     def __post_init__(self) -> None:
-        if not all(0 < low <= high <= 1 for low, high in self.bands.values()):
+        if not all(0 < low <= high <= 1 for low, high in self.ranges.values()):
             raise ArgumentError(
-                f"`bands` must be shares with 0 < low ≤ high ≤ 1: got {dict(self.bands)}."
+                f"`ranges` must be shares with 0 < low ≤ high ≤ 1: got {dict(self.ranges)}."
             )
         known = self.score is not None and isfinite(self.score) and self.error >= 0
         if (self.state != "failed") != known:
@@ -74,8 +75,9 @@ def draw_tuning(
     *,
     score_name: str = "validation accuracy (%)",
     largest: Number = 100.0,
+    range_name: str = "band of {}, as diversity",
 ) -> "Figure":
-    """Draw every trial as a bar over its band, as high as its score, and the best so far.
+    """Draw every trial as a bar over its range, as high as its score, and the best so far.
 
     The best one is thick and blue, the settings as they were are orange with round ends. Trials
     that were cut short are thin, dotted and hollow, and stand at the last score they had; those
@@ -83,9 +85,11 @@ def draw_tuning(
     one standard error.
 
     Arguments:
-        trials: In their order; at least one is complete, and all have the same factors.
+        trials: In their order; at least one is complete, and all that have ranges have them of
+            the same factors.
         score_name: What the score is.
         largest: The largest score there can be: no number stands above it.
+        range_name: What a range is, with braces for the factor.
 
     Raises:
         ArgumentError: If no trial is complete, or trials have different factors.
@@ -102,8 +106,8 @@ def draw_tuning(
         ['best: 0.08 to 0.16', 'as it was: 0.06 to 0.1']
     """
     complete = [trial for trial in trials if trial.state == "complete"]
-    factors = list(trials[0].bands) if trials else []
-    if not complete or any(list(trial.bands) != factors for trial in trials):
+    factors = list(trials[0].ranges) if trials else []
+    if not complete or any(list(trial.ranges) not in ([], factors) for trial in trials):
         raise ArgumentError(
             f"`trials` must hold a complete one, all with the same factors: got {len(complete)} "
             f"complete of {len(trials)}. Let a trial end before drawing."
@@ -115,7 +119,9 @@ def draw_tuning(
         for axes, factor in zip(panels, factors, strict=False):
             quiet(axes)
             axes.set_ylim(bottom, top)
-            _draw_bands(axes, trials, factor, best)
+            with_range = [trial for trial in trials if trial.ranges]
+            _draw_ranges(axes, with_range, factor, best)
+            axes.set_xlabel(f"{range_name.format(factor)} (log scale)", color=INK)
         quiet(panels[-1])
         panels[-1].set_ylim(bottom, top)
         _draw_progress(panels[-1], trials, best, bottom)
@@ -125,7 +131,7 @@ def draw_tuning(
         canvas.draw_without_rendering()
         canvas.set_layout_engine("none")
         for axes, factor in zip(panels, factors, strict=False):
-            _name_bands(canvas, axes, trials, factor, best)
+            _name_ranges(canvas, axes, [t for t in trials if t.ranges], factor, best)
     return canvas
 
 
@@ -141,16 +147,17 @@ def _limits(trials: Sequence[TunedTrial], complete: Sequence[TunedTrial]) -> tup
     return bottom - room, top + room
 
 
-def _draw_bands(axes: "Axes", trials: Sequence[TunedTrial], factor: str, best: TunedTrial) -> None:
-    ends = [end for trial in trials for end in trial.bands[factor]]
+def _draw_ranges(
+    axes: "Axes", trials: Sequence[TunedTrial], factor: str, best: TunedTrial
+) -> None:
+    ends = [end for trial in trials for end in trial.ranges[factor]]
     axes.set_xscale("log")
     limits = min(ends) / MARGIN, max(ends) * MARGIN
     axes.set_xlim(*limits)
     set_log_ticks(axes.xaxis, log_ticks(*limits))
-    axes.set_xlabel(f"band of {factor}, as diversity (log scale)", color=INK)
     for trial in trials:
         if trial.state != "failed" and trial.height >= axes.get_ylim()[0]:
-            _draw_band(axes, trial, trial.bands[factor], best)
+            _draw_band(axes, trial, trial.ranges[factor], best)
 
 
 def _draw_band(
@@ -195,19 +202,18 @@ def _look(trial: TunedTrial, best: TunedTrial) -> _Look:
     return _Look(MUTED, BAR / 2, (0, (2, 2)), 3)
 
 
-def _name_bands(
+def _name_ranges(
     canvas: "Figure", axes: "Axes", trials: Sequence[TunedTrial], factor: str, best: TunedTrial
 ) -> None:
-    named = [
-        _name_band(axes, best, factor, "best" if best.number else f"{DEFAULT}, and best", BLUE)
-    ]
+    words = "best" if best.number else f"{DEFAULT}, and best"
+    named = [_name_range(axes, best, factor, words, BLUE)] if best.ranges else []
     first = trials[0]
     if first is not best and first.state == "complete":
-        named.append(_name_band(axes, first, factor, DEFAULT, RED))
+        named.append(_name_range(axes, first, factor, DEFAULT, RED))
     drawn: list[tuple[Sequence[float], Sequence[float]]] = []
     for trial in trials:
         if trial.state != "failed":
-            low, high = (float(end) for end in trial.bands[factor])
+            low, high = (float(end) for end in trial.ranges[factor])
             drawn.append(([low, high], [trial.height] * 2))
             if trial is best or trial is first:
                 ends = [trial.height - float(trial.error), trial.height + float(trial.error)]
@@ -215,8 +221,8 @@ def _name_bands(
     write_names(canvas, axes, named, others=drawn)
 
 
-def _name_band(axes: "Axes", trial: TunedTrial, factor: str, words: str, color: str) -> NamedLine:
-    low, high = (float(end) for end in trial.bands[factor])
+def _name_range(axes: "Axes", trial: TunedTrial, factor: str, words: str, color: str) -> NamedLine:
+    low, high = (float(end) for end in trial.ranges[factor])
     middle = sqrt(low * high)
     limit = axes.transData.inverted().transform(axes.transAxes.transform((PULLED_IN, 0)))[0]
     band = f"{low:.2g} to {high:.2g}" if low < high else f"{low:.2g}"

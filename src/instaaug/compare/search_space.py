@@ -1,0 +1,294 @@
+"""What a search may change in the settings of a method, and where it begins."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import exp, inf, log, sqrt
+from typing import Any
+
+from instaaug.augmentation import Augmenter, InstaAug
+from instaaug.errors import ArgumentError
+from instaaug.methods import RandomAugmentation, RandomResizedCrop
+from instaaug.parameterizations import CropGrid
+from instaaug.runs.settings import TrainSettings
+from instaaug.spaces import Boxes, Interval, Space
+
+__all__ = ["Bounds", "SearchSpace", "changed_settings", "describe_choice", "describe_settings"]
+
+Bounds = tuple[float, float]
+Ranges = dict[str, Bounds]
+
+LEARNER = "learner"
+RATE = "phi.learning_rate"
+SMALLEST, STRENGTH, AREA = "smallest", "strength", "area"
+RATE_BOUNDS: Bounds = (1e-5, 1e-2)
+SIDE_BOUNDS: Bounds = (0.25, 0.9)
+AREA_BOUNDS: Bounds = (0.08, 0.9)
+STRENGTH_BOUNDS: Bounds = (0.1, 1.0)
+# The paper: any part of [2, 4] nats works, of at most log 321 for its 321 crops.
+PAPER_BOUNDS: Bounds = (exp(2 - log(321)), exp(4 - log(321)))
+FEW_CHOICES_SHARES = (0.1, 0.7)  # of the largest entropy, where there are few choices
+MIN_WIDTH = 0.1  # nats
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """Numbers within bounds, each on a log scale, and who chooses the transforms.
+
+    A band is searched by its ``center``, the geometric mean of its ends as diversity, and by its
+    ``width`` in nats, the logarithm of their ratio; both ends are clipped to the bounds of the
+    center. Unlike entropy, diversity is comparable between grids and ranges of angles. The
+    smallest side of crops is that of random ones, and that of the levels of a grid that are kept.
+
+    Where φ learns, one distribution for all inputs and random transforms are candidates as well:
+    where learning is not worth it, the search returns what is.
+
+    Arguments:
+        bounds: Lowest and highest value of every number, by name.
+        start: The numbers of the settings to begin with.
+        learners: Who may choose transforms: ``"input"``, ``"none"``, ``"class"``, as
+            ``phi.conditioning`` names them, or ``"random"``; those of the settings first.
+        own_ranges: The bands or ranges of the settings to begin with.
+    """
+
+    bounds: dict[str, Bounds]
+    start: dict[str, float]
+    learners: tuple[str, ...] = ()
+    own_ranges: Ranges = field(default_factory=dict)
+
+    @classmethod
+    def from_augmenter(cls, config: TrainSettings, augmenter: Augmenter) -> "SearchSpace":
+        """The space around some settings, given the augmenter that was built from them.
+
+        Arguments:
+            config: The settings to begin with.
+            augmenter: Has the bands and ranges that they stand for.
+
+        Raises:
+            ArgumentError: If the method has nothing that could be searched.
+        """
+        if isinstance(augmenter, InstaAug):
+            return _learned_space(config, augmenter)
+        if type(augmenter) is RandomAugmentation:
+            return _random_space(augmenter)
+        if type(augmenter) is RandomResizedCrop:
+            own = augmenter.smallest, augmenter.largest
+            start, bounds = _within({AREA: own[0]}, {AREA: AREA_BOUNDS})
+            return cls(bounds, start, own_ranges={AREA: own})
+        raise ArgumentError(
+            "`method` must be instaaug, random or random_resized_crop, which have something to "
+            f"tune: got {config.method.name!r}."
+        )
+
+    @staticmethod
+    def is_for(method: type[Augmenter]) -> bool:
+        """Whether there is something to search in the settings of a method."""
+        return method in (InstaAug, RandomAugmentation, RandomResizedCrop)
+
+    @property
+    def points(self) -> list[dict[str, float]]:
+        """Where the search begins: at the settings, then at each other learner."""
+        others = [{**self.start, LEARNER: float(i)} for i in range(1, len(self.learners))]
+        return [self.start, *others]
+
+    def learner(self, point: Mapping[str, float]) -> str | None:
+        """Who chooses transforms at a point; None where nothing is learned anyway."""
+        return self.learners[int(point[LEARNER])] if self.learners else None
+
+    def ranges(self, point: Mapping[str, float]) -> Ranges:
+        """Bands as diversity, or ranges of random transforms, rounded to four digits."""
+        if self.learner(point) == "random":
+            return {}
+        if AREA in point:
+            return {AREA: (_round(point[AREA]), self.own_ranges[AREA][1])}
+        if not self.learners:
+            return {
+                name: (_round(point[name]), 1.0 if name == SMALLEST else _round(point[name]))
+                for name in self.bounds
+            }
+        bands = {}
+        for name in self.own_ranges:
+            lowest, highest = self.bounds[f"{name}/center"]
+            center, half = point[f"{name}/center"], exp(point[f"{name}/width"] / 2)
+            low, high = max(center / half, lowest), min(center * half, highest)
+            bands[name] = _round(low), min(_round(high), 1.0)
+        return bands
+
+    def settings_at(self, config: TrainSettings, point: Mapping[str, float]) -> TrainSettings:
+        """The settings with what a point stands for.
+
+        Arguments:
+            config: All other settings.
+            point: A value for every name of ``bounds``, and the number of a learner.
+        """
+        learner = self.learner(point)
+        if AREA in point:
+            return config.override({"method.smallest": _round(point[AREA])})
+        if learner is None:
+            own = _random_options(point)
+            return config.override({f"method.{name}": value for name, value in own.items()})
+        if learner == "random":
+            method = {"name": "random", **_random_options(point)}
+            return config.override({"method": method, "phi.step": "joint"})
+        changes: dict[str, Any] = {"phi.learning_rate": _round(point[RATE])}
+        if learner != config.phi.conditioning:
+            changes |= {"phi.conditioning": learner, "phi.baseline": "auto"}
+        if SMALLEST in point:
+            changes["crop.grid"] = _kept_levels(config, point[SMALLEST])
+        config = config.override(changes)
+        bands = {name: _possible(config, name, band) for name, band in self.ranges(point).items()}
+        only = next(iter(bands.values())) if len(bands) == 1 else bands or None
+        return config.override({"entropy.band": None, "entropy.diversity": only})
+
+
+def _learned_space(config: TrainSettings, augmenter: InstaAug) -> SearchSpace:
+    bounds: dict[str, Bounds] = {}
+    start: dict[str, float] = {}
+    own: Ranges = {}
+    spaces = augmenter.transform.spaces
+    for name, family in zip(augmenter.phi.names, augmenter.phi.families, strict=True):
+        largest = float(family.max_entropy)  # type: ignore[arg-type]
+        is_finite = name in augmenter.finite
+        if is_finite and not largest:
+            continue  # a single choice: there is no band
+        low, high = (exp(end - largest) for end in augmenter.limits[name])
+        usual = _usual_bounds(spaces[name], largest if is_finite else inf)
+        lowest, highest = min(low, usual[0]), max(high, usual[1])
+        bounds[f"{name}/center"] = lowest, highest
+        bounds[f"{name}/width"] = MIN_WIDTH, max(log(highest / lowest), 2 * MIN_WIDTH)
+        start[f"{name}/center"] = sqrt(low * high)
+        start[f"{name}/width"] = log(high / low)
+        own[name] = low, high
+    rate = config.phi.learning_rate
+    bounds[RATE], start[RATE] = (min(RATE_BOUNDS[0], rate), max(RATE_BOUNDS[1], rate)), rate
+    if any(isinstance(space, Boxes) for space in spaces.values()) and len(config.crop.grid) > 1:
+        start[SMALLEST], bounds[SMALLEST] = min(side for side, _ in config.crop.grid), SIDE_BOUNDS
+    if any(isinstance(space, Interval) for space in spaces.values()):
+        start[STRENGTH], bounds[STRENGTH] = sqrt(STRENGTH_BOUNDS[0]), STRENGTH_BOUNDS
+    conditioning = config.phi.conditioning
+    learners = (conditioning, *(["none"] if conditioning == "input" else []), "random")
+    start, bounds = _within(start, bounds)
+    return SearchSpace(bounds, {**start, LEARNER: 0.0}, learners, own)
+
+
+def _random_space(augmenter: RandomAugmentation) -> SearchSpace:
+    """Sides of crops, and one strength of all ranges unless each has its own."""
+    start: dict[str, float] = {}
+    bounds: dict[str, Bounds] = {}
+    spaces = augmenter.transform.spaces
+    if any(isinstance(space, Boxes) for space in spaces.values()):
+        start[SMALLEST], bounds[SMALLEST] = augmenter.sizes[0], SIDE_BOUNDS
+    learned = [
+        strength
+        for name, space in spaces.items()
+        if isinstance(space, Interval)
+        for parameter, strength in zip(space.parameters, augmenter.strength[name], strict=True)
+        if parameter.learned
+    ]
+    if learned and len(set(learned)) == 1 and learned[0] > 0:
+        start[STRENGTH], bounds[STRENGTH] = learned[0], STRENGTH_BOUNDS
+    if not start:
+        raise ArgumentError(
+            "`transforms` must have crops, or ranges of one strength, to tune random ones: got "
+            f"{', '.join(spaces)}."
+        )
+    start, bounds = _within(start, bounds)
+    own = {name: (value, 1.0 if name == SMALLEST else value) for name, value in start.items()}
+    return SearchSpace(bounds, start, own_ranges=own)
+
+
+def _within(
+    start: Mapping[str, float], bounds: Mapping[str, Bounds]
+) -> tuple[dict[str, float], dict[str, Bounds]]:
+    """The start and bounds that hold it: a share is at most 1, all else is moved."""
+    wide = {
+        name: (min(low, start[name]), max(high, start[name]))
+        if name in (SMALLEST, STRENGTH, AREA, RATE)
+        else (low, high)
+        for name, (low, high) in bounds.items()
+    }
+    return {name: min(max(start[name], low), high) for name, (low, high) in wide.items()}, wide
+
+
+def _random_options(point: Mapping[str, float]) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    if SMALLEST in point:
+        options["sizes"] = [_round(point[SMALLEST]), 1.0]
+    if STRENGTH in point:
+        options["strength"] = _round(point[STRENGTH])
+    return options
+
+
+def _kept_levels(config: TrainSettings, smallest: float) -> list[tuple[float, int]]:
+    """The levels of boxes that are large enough, and at least two of all."""
+    levels = list(config.crop.grid)
+    sides = sorted(side for side, _ in levels)
+    return [level for level in levels if level[0] >= min(_round(smallest), sides[-2])]
+
+
+def _possible(config: TrainSettings, name: str, band: Bounds) -> Bounds:
+    """The band, raised where the boxes that are left are too few for it."""
+    if not name.startswith("crop"):
+        return band
+    grid = CropGrid(config.crop.grid, max_outside=config.crop.max_outside)
+    least = exp((FEW_CHOICES_SHARES[0] - 1) * grid.max_entropy)
+    low = max(band[0], _round(least))
+    return low, max(band[1], low)
+
+
+def _usual_bounds(space: Space, largest: float) -> Bounds:
+    """Where a band may lie: as the paper advises for boxes, else widely around the default."""
+    low, high = space.default_diversity
+    low, high = PAPER_BOUNDS if isinstance(space, Boxes) else (low**2, sqrt(high))
+    if exp(-largest) < low:
+        return low, high
+    return exp((FEW_CHOICES_SHARES[0] - 1) * largest), max(
+        high, exp((FEW_CHOICES_SHARES[1] - 1) * largest)
+    )
+
+
+def _round(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def changed_settings(before: TrainSettings, after: TrainSettings) -> dict[str, Any]:
+    """By full name, the settings that differ, as they are after.
+
+    Example:
+        >>> before = TrainSettings()
+        >>> changed_settings(before, before.override({"method": "random", "method.strength": 0.5}))
+        {'method.name': 'random', 'method.strength': 0.5}
+    """
+    old, new = before.flatten(), after.flatten()
+    return {name: value for name, value in new.items() if name not in old or old[name] != value}
+
+
+def describe_settings(settings: Mapping[str, Any]) -> str:
+    """Settings with their values, as they would be typed.
+
+    Example:
+        >>> describe_settings({"method.name": "random", "method.sizes": [0.5, 1.0]})
+        'method random, method.sizes [0.5, 1]'
+    """
+    named = {n.removesuffix(".name"): value for n, value in settings.items() if value is not None}
+    return ", ".join(f"{name} {_describe_value(value)}" for name, value in named.items())
+
+
+def describe_choice(before: TrainSettings, after: TrainSettings) -> str:
+    """What a search has chosen, in a sentence; it says so where learning was not worth it."""
+    changes = changed_settings(before, after)
+    if not changes:
+        return "The settings stay as they are."
+    sentence = f"Chosen: {describe_settings(changes)}."
+    if before.method.name == "instaaug" and after.method.name == "random":
+        return f"{sentence} Random transforms did best: what φ learned was not worth it here."
+    if before.phi.conditioning == "input" and after.phi.conditioning == "none":
+        sentence += " One distribution for all did best: to depend on the input was not worth it."
+    return sentence
+
+
+def _describe_value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{k}: {_describe_value(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_describe_value, value)) + "]"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
