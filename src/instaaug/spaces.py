@@ -97,6 +97,8 @@ class Boxes:
         levels: Pairs (size, n): ``n`` × ``n`` boxes of that fraction of the image side.
         jitter: Whether a box moves uniformly within its cell.
         max_outside: Share of a box, per axis, that may lie outside of the image.
+        changes_inside: Whether the image changes inside of the box and stays outside, so that a
+            small box changes little. A crop keeps what is inside: its large boxes change little.
     """
 
     levels: tuple[Level, ...]
@@ -104,6 +106,7 @@ class Boxes:
     max_outside: float = 1.0
     default_diversity: tuple[float, float] = (0.06, 0.10)
     size: int = 4
+    changes_inside: bool = False
 
     def __post_init__(self) -> None:
         check_levels(self.levels)

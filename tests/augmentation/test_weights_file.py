@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> Path:
 
 def pyramid_grid() -> CropGrid:
     network = make_network("pyramid", in_channels=3, width=1.0)
-    return CropGrid.from_receptive_fields(network, (1, 2), (64, 48))
+    return CropGrid.from_receptive_fields(network, (64, 48), layers=(1, 2))
 
 
 SETTINGS: dict[str, dict[str, Any]] = {

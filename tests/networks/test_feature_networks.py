@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
-from instaaug.errors import ArgumentError, UnknownNameError
+from instaaug.errors import ArgumentError, ShapeError, UnknownNameError
 from instaaug.networks import (
     NETWORKS,
     PreActResNet18,
@@ -21,8 +22,17 @@ from tests.support.feature_networks import Chain, OneMap
 NOT_A_LIST = r"`network` must return a list of feature maps \(B, C, H, W\), finest first: got "
 
 
-def test_three_networks_are_registered() -> None:
-    assert list(NETWORKS) == ["glance", "preact_resnet18", "pyramid"]
+CHANNELS = {
+    "basic_cnn": (16, 32, 64, 128),
+    "glance": (8, 32),
+    "preact_resnet18": (64, 128, 256, 512),
+    "preact_resnet18_bn": (64, 128, 256, 512),
+    "pyramid": (8, 16, 32),
+}
+
+
+def test_five_networks_are_registered() -> None:
+    assert list(NETWORKS) == list(CHANNELS)
 
 
 @pytest.mark.parametrize("side", [32, 48, 64, 224])
@@ -92,6 +102,9 @@ def test_what_is_not_a_list_of_maps_is_refused(network: nn.Module, got: str) -> 
 
 
 each_network = pytest.mark.parametrize("name", sorted(NETWORKS))
+each_without_batch_norm = pytest.mark.parametrize(
+    "name", sorted(set(NETWORKS) - {"preact_resnet18_bn"})
+)
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -120,7 +133,8 @@ def test_a_trunk_returns_a_map_per_stage_finest_first(
     [
         ("glance", (8, 32), (4, 8)),
         ("pyramid", (8, 16, 32), (2, 4, 8)),
-        ("preact_resnet18", (64, 128, 256, 512), (2, 4, 8, 16)),
+        ("preact_resnet18", CHANNELS["preact_resnet18"], (2, 4, 8, 16)),
+        ("preact_resnet18_bn", CHANNELS["preact_resnet18"], (2, 4, 8, 16)),
     ],
 )
 def test_the_registered_networks_are_those_of_the_design(
@@ -135,16 +149,14 @@ def test_the_registered_networks_are_those_of_the_design(
 @pytest.mark.parametrize("width", [0.01, 0.25, 0.5, 1.5])
 def test_width_multiplies_the_channels(name: str, width: float) -> None:
     network = make_network(name, in_channels=1, width=width)
-    full = {"glance": (8, 32), "pyramid": (8, 16, 32), "preact_resnet18": (64, 128, 256, 512)}[
-        name
-    ]
-    channels = [m.shape[1] for m in network(torch.rand(2, 1, 16, 16))]
+    full = CHANNELS[name]
+    channels = [m.shape[1] for m in network(torch.rand(2, 1, 32, 32))]
     assert channels[0] == max(1, round(width * full[0]))
     if width >= 0.25:
         assert channels == [round(width * c) for c in full]
 
 
-@each_network
+@each_without_batch_norm
 def test_no_network_for_phi_looks_at_the_batch(name: str) -> None:
     batch_dependent = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
     network = make_network(name, in_channels=3, width=0.25)
@@ -152,7 +164,7 @@ def test_no_network_for_phi_looks_at_the_batch(name: str) -> None:
     assert list(network.buffers()) == []
 
 
-@each_network
+@each_without_batch_norm
 def test_training_and_evaluation_are_the_same_to_the_last_bit(name: str) -> None:
     network = make_network(name, in_channels=3, width=0.25)
     x = torch.rand(4, 3, 32, 32)
@@ -161,7 +173,7 @@ def test_training_and_evaluation_are_the_same_to_the_last_bit(name: str) -> None
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
 
 
-@each_network
+@each_without_batch_norm
 def test_an_image_is_seen_alike_alone_and_in_company(name: str) -> None:
     network = make_network(name, in_channels=3, width=0.25)
     x = torch.rand(4, 3, 32, 32)
@@ -175,6 +187,31 @@ def test_a_returned_map_is_not_written_over_by_the_next_stage(name: str) -> None
     assert all(bool((m < 0).any()) for m in maps)  # before the activation, so of either sign
     sum(m.sum() for m in maps).backward()
     assert all(p.grad is not None for p in network.parameters())
+
+
+def test_the_basic_cnn_is_that_of_algorithm_1() -> None:
+    network = make_network("basic_cnn", in_channels=3, width=1.0)
+    x = torch.rand(2, 3, 64, 64)
+    expected = x
+    for layer, found in zip(network.layers, network(x), strict=True):  # type: ignore[arg-type]
+        expected = F.max_pool2d(F.conv2d(expected, layer[0].weight, layer[0].bias), 2)
+        torch.testing.assert_close(found, expected)
+    assert [m.shape[2] for m in network(x)] == [31, 15, 7, 3]
+    assert [m.shape[2] for m in network(x[..., :31, :31])] == [15, 7, 3, 1]
+
+
+def test_the_basic_cnn_says_how_large_images_must_be() -> None:
+    network = make_network("basic_cnn", in_channels=3, width=0.1)
+    with pytest.raises(ShapeError, match=r"at least 31 × 31 pixels for 4 .*: got \(30, 64\)"):
+        network(torch.rand(1, 3, 30, 64))
+
+
+def test_batch_norm_in_evaluation_looks_at_no_other_image() -> None:
+    network = make_network("preact_resnet18_bn", in_channels=3, width=0.125)
+    x = torch.rand(4, 3, 32, 32)
+    network.train()(x)
+    network.eval()
+    torch.testing.assert_close(network(x)[-1][2:3], network(x[2:3])[-1])
 
 
 @pytest.mark.parametrize(

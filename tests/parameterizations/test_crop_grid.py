@@ -99,7 +99,7 @@ def test_a_grid_survives_json(levels: list[Level], max_outside: float) -> None:
 
 
 def test_a_grid_of_receptive_fields_survives_json() -> None:
-    grid = CropGrid.from_receptive_fields(PreActTrunk(), [1, 2], (64, 96), max_outside=0.3)
+    grid = CropGrid.from_receptive_fields(PreActTrunk(), (64, 96), layers=[1, 2], max_outside=0.3)
     again = CropGrid.from_config(json.loads(json.dumps(grid.to_config())))
     assert again.levels == grid.levels
     assert [level.layer for level in again.levels] == [1, 2, None]
@@ -114,7 +114,7 @@ def test_cells_tile_the_image_and_a_single_box_has_none() -> None:
 
 def test_an_axis_with_a_single_unit_has_no_cell() -> None:
     trunk = PreActTrunk()
-    (level,) = CropGrid.from_receptive_fields(trunk, [2], (8, 64), whole=False).levels
+    (level,) = CropGrid.from_receptive_fields(trunk, (8, 64), layers=[2], whole=False).levels
     assert level.shape == (1, 8)
     assert level.cell == (2 * 8 / 64, 0.0)
 
@@ -125,13 +125,14 @@ def test_the_repr_tells_the_story() -> None:
 
 
 def test_the_story_of_an_oblong_image_names_height_and_width() -> None:
-    grid = CropGrid.from_receptive_fields(PreActTrunk(), [1], (64, 96))
-    assert grid.description == "385 boxes (16×24 of 0.359×0.24, whole)"
+    grid = CropGrid.from_receptive_fields(PreActTrunk(), (64, 96), layers=[1])
+    words = "385 boxes (16×24 of 0.359×0.24, whole), receptive fields of map 1"
+    assert grid.description == words
 
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_receptive_fields_of_the_default_network(whole: bool) -> None:
-    grid = CropGrid.from_receptive_fields(PreActTrunk(), [2, 1], 64, whole=whole)
+    grid = CropGrid.from_receptive_fields(PreActTrunk(), 64, layers=[2, 1], whole=whole)
     fine, coarse = grid.levels[:2]  # sorted by size, however the layers were named
     assert (fine.shape, coarse.shape) == ((16, 16), (8, 8))
     assert (fine.layer, coarse.layer) == (1, 2)
@@ -141,13 +142,15 @@ def test_receptive_fields_of_the_default_network(whole: bool) -> None:
 
 
 def test_a_receptive_field_larger_than_the_image_becomes_the_side_of_the_image() -> None:
-    (level,) = CropGrid.from_receptive_fields(PreActTrunk(), [2], (32, 64), whole=False).levels
+    (level,) = CropGrid.from_receptive_fields(
+        PreActTrunk(), (32, 64), layers=[2], whole=False
+    ).levels
     assert level.height == 2.0
     assert level.width == pytest.approx(2 * 47 / 64)
 
 
 def test_receptive_fields_move_inwards_too() -> None:
-    grid = CropGrid.from_receptive_fields(PreActTrunk(), [1, 2], 64, max_outside=0.0)
+    grid = CropGrid.from_receptive_fields(PreActTrunk(), 64, layers=[1, 2], max_outside=0.0)
     reach = grid.boxes[:, :2].abs() + grid.boxes[:, 2:] / 2
     assert float(reach.max()) <= 1 + 1e-6
 
@@ -173,9 +176,35 @@ def test_a_share_out_of_range_is_refused(max_outside: float) -> None:
 def test_a_layer_that_is_not_there_is_refused(layer: int) -> None:
     match = rf"`layers` must name maps of the network: got {layer}, but it returns 3 maps"
     with pytest.raises(ArgumentError, match=match):
-        CropGrid.from_receptive_fields(PreActTrunk(), [1, layer], 64)
+        CropGrid.from_receptive_fields(PreActTrunk(), 64, layers=[1, layer])
+
+
+NO_MAP = r"`layers` must name at least one map whose units see less than the image: there is none"
 
 
 def test_no_layers_and_no_whole_image_is_refused() -> None:
-    with pytest.raises(ArgumentError, match=r"`layers` must name at least one map: got none"):
-        CropGrid.from_receptive_fields(PreActTrunk(), [], 64, whole=False)
+    with pytest.raises(ArgumentError, match=NO_MAP):
+        CropGrid.from_receptive_fields(PreActTrunk(), 64, layers=[], whole=False)
+
+
+def test_a_network_whose_units_all_see_the_image_is_refused() -> None:
+    with pytest.raises(ArgumentError, match=NO_MAP + r" among 4 for images of 16 × 16 pixels"):
+        CropGrid.from_receptive_fields("preact_resnet18", 16)
+
+
+@pytest.mark.parametrize(
+    ("name", "levels"),
+    [
+        ("preact_resnet18", [(0, 32, 19), (1, 16, 47)]),  # 103 and 215 pixels are the whole image
+        ("preact_resnet18_bn", [(0, 32, 19), (1, 16, 47)]),
+        ("pyramid", [(0, 32, 11), (1, 16, 23), (2, 8, 47)]),
+        ("basic_cnn", [(0, 31, 3), (1, 15, 7), (2, 7, 15), (3, 3, 31)]),
+    ],
+)
+def test_all_maps_whose_units_see_less_than_the_image_are_taken(
+    name: str, levels: list[tuple[int, int, int]]
+) -> None:
+    *found, whole = CropGrid.from_receptive_fields(name, 64).levels
+    assert [(f.layer, f.shape) for f in found] == [(layer, (n, n)) for layer, n, _ in levels]
+    assert [f.width for f in found] == pytest.approx([2 * side / 64 for *_, side in levels])
+    assert (whole.layer, whole.shape, whole.width) == (None, (1, 1), 2.0)

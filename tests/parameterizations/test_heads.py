@@ -154,7 +154,7 @@ def test_small_boxes_read_fine_maps(levels: tuple[Level, ...], expected: list[in
 
 def test_boxes_that_are_receptive_fields_read_the_map_they_came_from() -> None:
     network = make_network("pyramid", in_channels=3, width=1.0)
-    grid = CropGrid.from_receptive_fields(network, [0, 2], 64)
+    grid = CropGrid.from_receptive_fields(network, 64, layers=[0, 2])
     head = LocationHead((8, 16, 32), grid, torch.zeros(len(grid)))
     assert head.layers == [0, 2, 2]
     assert head(network(torch.zeros(1, 3, 64, 64)), None, 1).shape == (1, 1024 + 64 + 1)
@@ -162,7 +162,7 @@ def test_boxes_that_are_receptive_fields_read_the_map_they_came_from() -> None:
 
 def test_a_grid_of_another_network_is_refused() -> None:
     network = make_network("pyramid", in_channels=3, width=1.0)
-    grid = CropGrid.from_receptive_fields(network, [2], 64)
+    grid = CropGrid.from_receptive_fields(network, 64, layers=[2])
     with pytest.raises(ArgumentError, match=r"`grid` must belong to the network: it reads map 2"):
         LocationHead((8, 16), grid, torch.zeros(len(grid)))
 

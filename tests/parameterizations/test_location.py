@@ -93,7 +93,7 @@ def field_boxes(field: Field, image_size: Size) -> tuple[Tensor, int]:
     """Boxes of one map of a real network, and the stride of its units."""
     name, width, layer, _ = field
     network = make_network(name, in_channels=3, width=width)
-    grid = CropGrid.from_receptive_fields(network, [layer], image_size, whole=False)
+    grid = CropGrid.from_receptive_fields(network, image_size, layers=[layer], whole=False)
     return boxes_by_level(grid)[0], 2 ** (layer + 1)
 
 
@@ -115,7 +115,7 @@ def test_height_and_width_have_strides_and_kernels_of_their_own(image_size: Size
     oblong = nn.Conv2d(3, 2, (3, 9), stride=(2, 4), padding=(0, 4))
     network = Chain(oblong, nn.Conv2d(2, 2, (5, 3), padding=(2, 0)))
     (boxes,) = boxes_by_level(
-        CropGrid.from_receptive_fields(network, [1], image_size, whole=False)
+        CropGrid.from_receptive_fields(network, image_size, layers=[1], whole=False)
     )
     check_units_see_their_boxes(without_normalization(network), 1, boxes, image_size)
 
@@ -170,7 +170,7 @@ def test_a_dot_in_a_corner_is_in_the_crop_of_that_corners_unit_alone(
     if kind == "receptive_fields":
         network = make_network("pyramid", in_channels=3, width=1.0)
         grid = CropGrid.from_receptive_fields(
-            network, [1], image_size, whole=False, max_outside=max_outside
+            network, image_size, layers=[1], whole=False, max_outside=max_outside
         )
     row, column = (2 if edge == 0 else -3 for edge in corner)
     image = torch.zeros(1, 1, *image_size)

@@ -76,12 +76,13 @@ class InstaAug(Augmenter):
         entropy: The band in nats, instead.
         conditioning: What θ depends on: ``"input"``; ``"none"``, one distribution for all
             (ablation); ``"class"``, one per class (ablation).
-        network: Features for φ: ``"glance"``, ``"pyramid"``, ``"preact_resnet18"``, or any module
-            that returns a list of maps.
+        network: Features for φ: a name, such as ``"glance"``, ``"pyramid"`` or
+            ``"preact_resnet18_bn"``, or any module that returns a list of maps.
         width: Multiplies the channels of a named network.
         in_channels: Channels of the images.
         num_classes: Needed for ``conditioning="class"``.
-        grid: Boxes that take the place of the transforms' own levels.
+        grid: Boxes that take the place of the levels of crops; those of local transforms only
+            where nothing is cropped.
         estimator: ``"auto"`` takes the pathwise gradient where there is one and the score
             function elsewhere; ``"pathwise"`` and ``"score"`` insist; ``"exact"`` tries every
             choice of a single finite factor.
@@ -233,7 +234,8 @@ class InstaAug(Augmenter):
         self.calibration = settings.calibration
         spaces = self.transform.spaces
         grids = {
-            name: settings.grid or CropGrid(space.levels, max_outside=space.max_outside)
+            name: settings.given_grid(space)
+            or CropGrid(space.levels, max_outside=space.max_outside)
             for name, space in spaces.items()
             if isinstance(space, Boxes)
         }

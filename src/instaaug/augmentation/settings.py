@@ -11,7 +11,7 @@ from instaaug.errors import ArgumentError, InstaAugWarning, UnknownNameError
 from instaaug.functional.warp import PaddingMode
 from instaaug.objectives import Band, Baseline, Rule
 from instaaug.parameterizations import Conditioning, CropGrid
-from instaaug.spaces import Boxes, Interval
+from instaaug.spaces import Boxes, Interval, Space
 from instaaug.transforms import (
     TRANSFORMS,
     Composition,
@@ -98,6 +98,17 @@ class InstaAugSettings:
                     stacklevel=4,
                 )
             moved = moved or isinstance(transform, GeometricTransform)
+
+    def given_grid(self, space: Space) -> CropGrid | None:
+        """The grid that takes the place of a space's own levels, if it does.
+
+        It belongs to crops and, only where nothing is cropped, to local transforms.
+        """
+        if not isinstance(space, Boxes):
+            return None
+        boxes = [s for s in self.transform.spaces.values() if isinstance(s, Boxes)]
+        any_crops = not all(s.changes_inside for s in boxes)
+        return None if space.changes_inside and any_crops else self.grid
 
     def _check_normalization(self) -> None:
         mean, std = self.transform.mean, self.transform.std

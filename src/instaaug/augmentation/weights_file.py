@@ -105,7 +105,7 @@ def parse_settings(path: Path, config: Any, tensors: Mapping[str, Tensor]) -> In
 def _least_numbers(settings: InstaAugSettings) -> int:
     """A lower bound on the numbers in an augmenter's state: the heads' biases and the network."""
     spaces = settings.transform.spaces.values()
-    n_raw = sum(_n_raw(space, settings.grid) for space in spaces)
+    n_raw = sum(_n_raw(space, settings.given_grid(space)) for space in spaces)
     n_raw += 0 if settings.plan is None else settings.plan.n_numbers
     if settings.conditioning == "class":
         return n_raw * (settings.num_classes or 1)

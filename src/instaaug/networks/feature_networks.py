@@ -9,12 +9,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import override
 
-from instaaug.errors import ArgumentError
+from instaaug.errors import ArgumentError, ShapeError
 from instaaug.registry import Registry
 from instaaug.shapes import Images, Maps, Rendered
 
 __all__ = [
     "NETWORKS",
+    "BasicCNN",
     "FeatureNetwork",
     "PreActBlock",
     "PreActResNet18",
@@ -135,6 +136,50 @@ class PreActTrunk(nn.Module):
         return maps
 
 
+class BasicCNN(nn.Module):
+    """2 × 2 convolutions, each followed by 2 × 2 max pooling; returns every pooled map.
+
+    Nothing is padded or normalized, and pooling is the only nonlinearity: the network of Algorithm
+    1 of the paper. The unit at row i, column j of map l sees 2 ** (l + 2) - 1 pixels a side.
+
+    Arguments:
+        in_channels: Channels of the image.
+        channels: Channels of each map.
+
+    References:
+        | Learning Instance-Specific Augmentations by Capturing Local Invariances
+        | (Miao et al., 2023), Algorithm 1
+        | https://arxiv.org/abs/2206.00051
+
+    Example:
+        >>> [tuple(m.shape[1:]) for m in BasicCNN(channels=(8, 16))(torch.zeros(1, 3, 64, 64))]
+        [(8, 31, 31), (16, 15, 15)]
+    """
+
+    def __init__(self, in_channels: int = 3, *, channels: Sequence[int]) -> None:
+        super().__init__()
+        self.out_channels = tuple(channels)
+        before = (in_channels, *channels)
+        self.layers = nn.ModuleList(
+            nn.Sequential(nn.Conv2d(n, m, 2), nn.MaxPool2d(2))
+            for n, m in zip(before, channels, strict=False)
+        )
+
+    @override
+    def forward(self, x: Images) -> list[Maps]:
+        least = 2 ** (len(self.layers) + 1) - 1
+        if min(x.shape[-2:]) < least:
+            raise ShapeError(
+                f"`x` must have at least {least} × {least} pixels for {len(self.layers)} "
+                f"convolutions without padding: got {tuple(x.shape[-2:])}. Choose another network."
+            )
+        maps = []
+        for layer in self.layers:
+            x = layer(x)
+            maps.append(x)
+        return maps
+
+
 class PreActResNet18(nn.Module):
     """PreActResNet-18, the paper's classifier; ``width=1`` has 64 channels in the first stage.
 
@@ -197,8 +242,32 @@ def pyramid(in_channels: int, *, width: float = 1.0) -> FeatureNetwork:
 @NETWORKS.register("preact_resnet18")
 def preact_resnet18(in_channels: int, *, width: float = 1.0) -> FeatureNetwork:
     """The base that the paper's appendix names, with GroupNorm."""
+    return _resnet18_trunk(in_channels, width, group_norm)
+
+
+@NETWORKS.register("preact_resnet18_bn")
+def preact_resnet18_bn(in_channels: int, *, width: float = 1.0) -> FeatureNetwork:
+    """The same with BatchNorm, as published.
+
+    In evaluation BatchNorm multiplies and adds constants, so that a unit depends on the pixels of
+    its receptive field and on no others; GroupNorm lets it depend on all, by mean and variance.
+    """
+    return _resnet18_trunk(in_channels, width, nn.BatchNorm2d)
+
+
+def _resnet18_trunk(in_channels: int, width: float, norm: Norm) -> PreActTrunk:
     channels = [max(1, round(64 * width)) * 2**i for i in range(4)]
-    return PreActTrunk(in_channels, channels=channels, strides=(1, 2, 2, 2), n_blocks=2)
+    return PreActTrunk(in_channels, channels=channels, strides=(1, 2, 2, 2), n_blocks=2, norm=norm)
+
+
+@NETWORKS.register("basic_cnn")
+def basic_cnn(in_channels: int, *, width: float = 1.0) -> FeatureNetwork:
+    """Algorithm 1 of the paper: 2 × 2 convolutions and pooling; 16, 32, 64 and 128 channels.
+
+    Its units see 3, 7, 15 and 31 pixels. The paper leaves the number of layers and of channels
+    open.
+    """
+    return BasicCNN(in_channels, channels=[max(1, round(c * width)) for c in (16, 32, 64, 128)])
 
 
 def make_network(name: str, *, in_channels: int, width: float) -> FeatureNetwork:

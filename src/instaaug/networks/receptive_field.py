@@ -126,7 +126,7 @@ def _field_along(
     raise ArgumentError(
         "`layers` must name maps whose units see a part of the image: units of map "
         f"{layer} see everything, or a part that depends on the image's size. Use an explicit "
-        "CropGrid."
+        "CropGrid, or a network that resizes nothing, such as pyramid or preact_resnet18_bn."
     )
 
 

@@ -11,10 +11,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from instaaug.errors import ArgumentError
-from instaaug.networks import receptive_fields
+from instaaug.networks import make_network, receptive_fields
 from instaaug.spaces import Level, check_levels
 
 __all__ = ["CropGrid", "GridLevel"]
+
+NARROW = 0.01  # a width that leaves every layer of a named network a channel or two
 
 
 @dataclass(frozen=True)
@@ -82,29 +84,43 @@ class CropGrid:
     @classmethod
     def from_receptive_fields(
         cls,
-        network: nn.Module,
-        layers: Sequence[int],
+        network: nn.Module | str,
         image_size: int | tuple[int, int],
         *,
+        layers: Sequence[int] | None = None,
         in_channels: int = 3,
         whole: bool = True,
         max_outside: float = 1.0,
     ) -> "CropGrid":
         """The boxes that units of ``network`` really see, by its kernels, strides and paddings.
 
+        φ with the same network reads the logit of a box from the very unit that sees it.
+
         Arguments:
-            network: Returns a list of feature maps.
-            layers: Which of the maps to use.
+            network: The name of a network, or a module that returns a list of feature maps.
             image_size: Side, or (height, width), of the images.
+            layers: Which of the maps to use, numbered from 0, finest first; by default all whose
+                units see less than the image.
             in_channels: Channels of the images.
             whole: Whether to add the whole image as a level of its own.
-            max_outside: Share of a box that may lie outside.
+            max_outside: Share of a box that may lie outside; below 1, boxes near the edges are
+                moved inwards and are no longer what their units see.
+
+        Example:
+            >>> CropGrid.from_receptive_fields("pyramid", 64, layers=[1, 2])
+            CropGrid(321 boxes (16×16 of 0.359, 8×8 of 0.734, whole), receptive fields of maps 1
+            and 2)
         """
         height, width = (image_size, image_size) if isinstance(image_size, int) else image_size
+        if isinstance(network, str):  # a narrow one sees as much
+            network = make_network(network, in_channels=in_channels, width=NARROW)
         fields = receptive_fields(network, (height, width), in_channels=in_channels, layers=layers)
+        numbered = list(enumerate(fields) if layers is None else zip(layers, fields, strict=True))
+        if layers is None:
+            numbered = [(n, (v, h)) for n, (v, h) in numbered if v.size < height or h.size < width]
         grid = cls([(1.0, 1)], max_outside=max_outside)
         levels = [] if not whole else list(grid.levels)
-        for layer, (vertical, horizontal) in zip(layers, fields, strict=True):
+        for layer, (vertical, horizontal) in numbered:
             level = GridLevel(
                 width=2 * min(horizontal.size, width) / width,
                 height=2 * min(vertical.size, height) / height,
@@ -117,8 +133,12 @@ class CropGrid:
                 layer=layer,
             )
             levels.append(_move_inwards(level, max_outside))
-        if not levels:
-            raise ArgumentError("`layers` must name at least one map: got none and whole=False.")
+        if not numbered and (layers is None or not whole):
+            raise ArgumentError(
+                "`layers` must name at least one map whose units see less than the image: there "
+                f"is none among {len(fields)} for images of {height} × {width} pixels. Choose a "
+                "network whose units see less, or larger images."
+            )
         grid.levels = tuple(sorted(levels, key=lambda level: level.width))
         return grid
 
@@ -149,7 +169,9 @@ class CropGrid:
             "whole" if level.shape == (1, 1) and _is_whole(level) else _describe(level)
             for level in self.levels
         ]
-        return f"{len(self)} boxes ({', '.join(parts)})"
+        maps = sorted({level.layer for level in self.levels if level.layer is not None})
+        words = f", receptive fields of {_name_maps(maps)}" if maps else ""
+        return f"{len(self)} boxes ({', '.join(parts)}){words}"
 
     @property
     def max_entropy(self) -> float:
@@ -213,6 +235,12 @@ def _describe(level: GridLevel) -> str:
     rows, columns = level.shape
     width, height = f"{level.width / 2:.3g}", f"{level.height / 2:.3g}"
     return f"{rows}×{columns} of {width if width == height else f'{height}×{width}'}"
+
+
+def _name_maps(maps: Sequence[int]) -> str:
+    if len(maps) == 1:
+        return f"map {maps[0]}"
+    return f"maps {', '.join(map(str, maps[:-1]))} and {maps[-1]}"
 
 
 def _is_whole(level: GridLevel) -> bool:

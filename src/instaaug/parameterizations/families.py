@@ -187,19 +187,28 @@ class BoxFamily(CategoricalFamily):
     Arguments:
         grid: The boxes.
         jitter: Whether they move.
+        changes_inside: Whether small boxes are those that change little.
     """
 
-    def __init__(self, grid: CropGrid, *, jitter: bool = False) -> None:
-        preference = _large_then_central(grid.boxes)
+    def __init__(
+        self, grid: CropGrid, *, jitter: bool = False, changes_inside: bool = False
+    ) -> None:
+        preference = _large_then_central(grid.boxes) * (-1 if changes_inside else 1)
         super().__init__(
             grid.boxes, preference, (grid.cells, grid.center_limits) if jitter else None
         )
+        self.changes_inside = changes_inside
 
     @override
     def without_class(
         self, table: Float[Tensor, "classes n_raw"], batch: int
     ) -> ThetaDistribution:
-        """Random crops, as in the paper; most boxes of a grid are small and cross the edges."""
+        """Random crops, as in the paper; most boxes of a grid are small and cross the edges.
+
+        What changes inside of a box changes inside of any with the same probability.
+        """
+        if self.changes_inside:
+            return super().without_class(table, batch)
         like = at_least_float32(table.detach()).new_zeros(batch)
         return RandomBoxes.between(*RANDOM_SIDES, like)
 
@@ -214,7 +223,7 @@ def make_family(space: Space, grid: CropGrid | None = None) -> Family:
         preference[0] = 1.0
         return CategoricalFamily(table, preference)
     grid = grid or CropGrid(space.levels, max_outside=space.max_outside)
-    return BoxFamily(grid, jitter=space.jitter)
+    return BoxFamily(grid, jitter=space.jitter, changes_inside=space.changes_inside)
 
 
 def _large_then_central(boxes: Float[Tensor, "k 4"]) -> Float[Tensor, " k"]:

@@ -13,7 +13,7 @@ from typing_extensions import override
 from instaaug.distributions import Joint
 from instaaug.errors import ArgumentError
 from instaaug.networks import FeatureNetwork, feature_channels
-from instaaug.parameterizations.crop_grid import CropGrid
+from instaaug.parameterizations.crop_grid import CropGrid, GridLevel
 from instaaug.parameterizations.families import Family
 from instaaug.shapes import Images, Maps
 
@@ -72,18 +72,20 @@ class LocationHead(Head):
 
     A 1 × 1 convolution on a level's map, plus a learned bias per place. Small boxes read fine
     maps, large boxes coarse ones; a level with a single box reads the summary of the coarsest.
-    Maps are brought to the size of the level, so that any image size works.
+    Maps are brought to the size of the level, so that any image size works. A level that names its
+    layer is read from that map's units, one by one where the sizes agree.
     """
 
     def __init__(self, channels: Sequence[int], grid: CropGrid, bias: Bias) -> None:
         super().__init__()
         self.shapes = [level.shape for level in grid.levels]
         self.layers = _layers_of_levels(grid, len(channels))
+        self.is_pooled = [_is_pooled(level) for level in grid.levels]
         self.bias = nn.Parameter(bias.clone())
         scorers: list[nn.Module] = []
-        for shape, layer in zip(self.shapes, self.layers, strict=True):
+        for is_pooled, layer in zip(self.is_pooled, self.layers, strict=True):
             scorer: nn.Module
-            if shape == (1, 1):
+            if is_pooled:
                 scorer = nn.Linear(channels[-1] * POOLED_SIDE**2, 1, bias=False)
             else:
                 scorer = nn.Conv2d(channels[layer], 1, 1, bias=False)
@@ -95,9 +97,11 @@ class LocationHead(Head):
     @override
     def forward(self, maps: Sequence[Maps], classes: Classes, batch: int) -> Raw:
         logits = []
-        for shape, layer, scorer in zip(self.shapes, self.layers, self.scorers, strict=True):
+        for shape, is_pooled, layer, scorer in zip(
+            self.shapes, self.is_pooled, self.layers, self.scorers, strict=True
+        ):
             features = F.relu(maps[layer])
-            if shape == (1, 1):
+            if is_pooled:
                 score = scorer(F.adaptive_avg_pool2d(features, POOLED_SIDE).flatten(1))
             else:
                 score = _resize(scorer(features), shape)
@@ -140,7 +144,7 @@ class ClassHead(Head):
 
 def _layers_of_levels(grid: CropGrid, n_maps: int) -> list[int]:
     """Large boxes read the coarsest map, and each smaller size the next finer one."""
-    several = [i for i, level in enumerate(grid.levels) if level.shape != (1, 1)]
+    several = [i for i, level in enumerate(grid.levels) if not _is_pooled(level)]
     by_size = sorted(several, key=lambda i: -grid.levels[i].width)
     layers = [n_maps - 1] * len(grid.levels)
     for rank, i in enumerate(by_size):
@@ -152,6 +156,11 @@ def _layers_of_levels(grid: CropGrid, n_maps: int) -> list[int]:
             f"returns {n_maps} maps, numbered from 0. Build the grid from this network."
         )
     return layers
+
+
+def _is_pooled(level: GridLevel) -> bool:
+    """Whether the level's only box is no unit of a map."""
+    return level.shape == (1, 1) and level.layer is None
 
 
 def _resize(score: Maps, shape: tuple[int, int]) -> Maps:

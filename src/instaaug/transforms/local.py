@@ -18,11 +18,14 @@ from instaaug.transforms.transform import Transform, register
 __all__ = ["LOCAL_LEVELS", "LocalBlur", "LocalColor", "LocalMask", "LocalNoise", "LocalTransform"]
 
 LOCAL_LEVELS: tuple[Level, ...] = ((0.25, 16), (0.5, 8))
+LOCAL_DIVERSITY = (0.4, 0.8)  # all of the small boxes are 0.8 of these
 
 
 @dataclass(frozen=True)
 class LocalTransform(Transform, ABC):
     """A change inside one box of a grid; θ is the box and then the parameters of the change.
+
+    φ starts with small boxes, all over the image.
 
     Arguments:
         levels: Pairs (size, n): ``n`` × ``n`` boxes of that fraction of the image side.
@@ -42,7 +45,9 @@ class LocalTransform(Transform, ABC):
     @property
     @override
     def spaces(self) -> Mapping[str, Space]:
-        return {"box": Boxes(tuple(self.levels)), **self.inner}
+        levels = tuple(self.levels)
+        box = Boxes(levels, default_diversity=LOCAL_DIVERSITY, changes_inside=True)
+        return {"box": box, **self.inner}
 
     @override
     def apply(self, x: Images, theta: Theta, *, padding_mode: PaddingMode = "zeros") -> Images:
