@@ -7,6 +7,7 @@ import torch
 
 from instaaug import InstaAug
 from instaaug import transforms as T
+from instaaug.functional.boxes import coverage
 from instaaug.parameterizations import Conditioning
 from instaaug.transforms import TRANSFORMS
 from tests.support.models import OwnNetwork, images, labels
@@ -85,3 +86,16 @@ def test_the_paper_band_is_the_default_of_crops() -> None:
     """The best band of the paper's 321 boxes is [3.0, 3.5] nats."""
     (band,) = InstaAug("crop").limits.values()
     assert band == pytest.approx((3.0, 3.5), abs=0.05)
+
+
+@pytest.mark.parametrize("name", [n for n in sorted(TRANSFORMS) if TRANSFORMS[n].is_local])
+@CONDITIONINGS
+def test_a_local_transform_starts_small_and_all_over_the_image(
+    name: str, conditioning: Conditioning
+) -> None:
+    torch.manual_seed(0)
+    aug = InstaAug(name, conditioning=conditioning, num_classes=3)
+    theta = aug(images(64, 3, 32, 32), targets=labels(64)).theta[0].detach()
+    inside = coverage(theta[:, :4], height=32, width=32).mean(dim=(1, 2, 3))
+    assert float(inside.mean()) < 0.08  # a box of a quarter of the side is 0.0625 of the image
+    assert 0.4 < float(theta[:, :2].abs().mean()) < 0.75  # uniform: 0.5

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 from torch import Tensor
 
 from instaaug import InstaAug
-from instaaug.errors import InstaAugError
+from instaaug.cli.settings import read_typed
+from instaaug.errors import ArgumentError, InstaAugError
 from instaaug.methods import (
     METHODS,
     Augerino,
@@ -16,6 +18,7 @@ from instaaug.methods import (
     NoAugmentation,
     RandomAugmentation,
 )
+from instaaug.parameterizations import CropGrid
 from instaaug.runs.build import build_augmenter, build_task
 from instaaug.runs.folder import DataFacts
 from instaaug.runs.settings import TrainSettings
@@ -193,3 +196,78 @@ def test_views_are_cut_from_larger_images(method: str) -> None:
 def test_augerino_is_affine_or_of_colors(transforms: Any, kind: type) -> None:
     config = TrainSettings.from_mapping({"method": "augerino", "transforms": transforms})
     assert type(build_task(config, FACTS).augmenter) is kind
+
+
+# --- boxes --------------------------------------------------------------------------------------
+
+RECEPTIVE = {"transforms": "crop", "crop.grid": "receptive", "phi.network": "pyramid"}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        RECEPTIVE,
+        yaml.safe_load("{transforms: crop, crop: {grid: receptive}, phi: {network: pyramid}}"),
+        read_typed(TrainSettings, RECEPTIVE),
+    ],
+    ids=["python", "yaml", "shell"],
+)
+@pytest.mark.parametrize(
+    "method",
+    [{"phi.conditioning": c} for c in ("input", "none", "class")] + [{"method": "adacrops"}],
+    ids=str,
+)
+def test_boxes_are_receptive_fields_wherever_that_is_written(
+    method: dict[str, str], values: dict[str, Any]
+) -> None:
+    config = TrainSettings.from_mapping(values, method)
+    augmenter = build_augmenter(config, replace(FACTS, image_size=32))
+    grid = augmenter.phi.grids["crop"] if isinstance(augmenter, InstaAug) else augmenter.grid
+    assert isinstance(grid, CropGrid)
+    assert grid.description == (
+        "321 boxes (16×16 of 0.344, 8×8 of 0.719, whole), receptive fields of maps 0 and 1"
+    )
+
+
+def test_some_maps_may_be_left_out() -> None:
+    config = TrainSettings.from_mapping({**RECEPTIVE, "crop.layers": [1]})
+    augmenter = build_augmenter(config, replace(FACTS, image_size=32))
+    assert isinstance(augmenter, InstaAug)
+    assert len(augmenter.phi.grids["crop"]) == 65
+
+
+@pytest.mark.parametrize(
+    ("changes", "size", "words"),
+    [
+        ({"phi.network": "glance"}, 128, "a part that depends on the image's size"),
+        ({"phi.network": "preact_resnet18"}, 16, r"none among 4 for images of 16 × 16"),
+        ({"crop.layers": [7]}, 16, "`layers` must name maps of the network: got 7"),
+        (
+            {"crop.grid": [[1, 1]], "crop.layers": [1]},
+            16,
+            "`crop.layers` belongs to `crop.grid` receptive: got .1. along with boxes of given",
+        ),
+    ],
+)
+def test_boxes_that_no_unit_sees_are_refused(
+    changes: dict[str, Any], size: int, words: str
+) -> None:
+    config = TrainSettings.from_mapping({**RECEPTIVE, **changes})
+    with pytest.raises(ArgumentError, match=words):
+        build_augmenter(config, replace(FACTS, image_size=size))
+
+
+def test_local_transforms_have_boxes_of_their_own() -> None:
+    values = {"transforms": ["local_mask", "crop"], "crop.grid": [[0.5, 2]]}
+    augmenter = build_augmenter(TrainSettings.from_mapping(values), FACTS)
+    assert isinstance(augmenter, InstaAug)
+    local, crop = augmenter.phi.grids.values()
+    assert crop.description == "4 boxes (2×2 of 0.5)"
+    assert local.description == "320 boxes (16×16 of 0.25, 8×8 of 0.5)"
+
+
+def test_receptive_fields_are_boxes_of_crops_and_not_of_local_transforms() -> None:
+    values = {**RECEPTIVE, "transforms": ["local_mask", "crop"], "local.grid": [[0.5, 2]]}
+    augmenter = build_augmenter(TrainSettings.from_mapping(values), replace(FACTS, image_size=32))
+    assert isinstance(augmenter, InstaAug)
+    assert [len(grid) for grid in augmenter.phi.grids.values()] == [4, 321]

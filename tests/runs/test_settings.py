@@ -36,6 +36,8 @@ from instaaug.runs.settings import (
 from instaaug.settings import SettingInfo, setting_infos
 from instaaug.tasks import Checkpoints
 from instaaug.tasks.optimization import OptimizerName, ScheduleName
+from instaaug.transforms import PAPER_LEVELS
+from instaaug.transforms.local import LOCAL_LEVELS
 from tests.support.tiny_training import labeled_halves, parameters_of
 
 TRAIN = {info.name: info for info in setting_infos(TrainSettings)}
@@ -138,7 +140,9 @@ def capture(config: TrainSettings, folder: Path) -> Captured:
 Effect = tuple[Any, Callable[[Captured], Any]]
 CONTEXT: dict[str, dict[str, Any]] = {  # where a setting matters only along with others
     "crop.grid": {"transforms": "crop"},
+    "crop.layers": {"transforms": "crop", "crop.grid": "receptive", "phi.network": "pyramid"},
     "crop.max_outside": {"transforms": "crop"},
+    "local.grid": {"transforms": "local_mask"},
     "data.held_out_fraction": {"method": "adaaug"},
     "loss.regression": {"task": "regression"},
     "model.width": {"model": "preact_resnet18"},
@@ -208,6 +212,11 @@ def boxes(seen: Captured) -> Any:
     return (crop.levels, crop.max_outside)
 
 
+def boxes_of_phi(seen: Captured) -> Any:
+    (grid,) = seen.task.augmenter.phi.grids.values()
+    return grid.description
+
+
 def transform_names(seen: Captured) -> list[str]:
     return [transform.name for transform in seen.settings.transform.transforms]
 
@@ -245,8 +254,10 @@ EFFECTS: Mapping[str, Effect] = {
     "model.std": ([2.0], lambda seen: float(seen.task.std.mean())),
     "method": ("mixup", lambda seen: type(seen.task.augmenter)),
     "crop.grid": ([[1, 1], [0.5, 2]], boxes),
+    "crop.layers": ([1], boxes_of_phi),
     "crop.max_outside": (0.0, boxes),
     "crop.size": (8, lambda seen: seen.settings.transform.size),
+    "local.grid": ([[0.5, 2]], boxes_of_phi),
     "entropy": ([-1.0, -0.5], band),
     "entropy.diversity": ([0.2, 0.3], band),
     "entropy.rule": ("fixed", lambda seen: seen.task.augmenter.band.rule),
@@ -282,6 +293,7 @@ EFFECTS: Mapping[str, Effect] = {
     "views.n_views": (5, lambda seen: seen.predictor["n_samples"]),
     "views.merge": ("probability", lambda seen: seen.predictor["merge"]),
     "views.select": ("top", lambda seen: seen.predictor["select"]),
+    "views.replace": (True, lambda seen: seen.predictor["replace"]),
     "trainer.max_epochs": (3, of_trainer("max_epochs")),
     "trainer.gradient_clip_val": (0.5, of_task("gradient_clip_val")),
     "trainer.accumulate_grad_batches": (2, of_task("accumulate_grad_batches")),
@@ -702,6 +714,11 @@ def test_the_choices_are_those_of_the_library(name: str, known: tuple[str, ...])
     kind = TRAIN[name].type
     assert get_origin(kind) is Literal
     assert set(get_args(kind)) == set(known)
+
+
+def test_the_boxes_are_those_of_the_library() -> None:
+    assert TRAIN["crop.grid"].default == PAPER_LEVELS
+    assert TRAIN["local.grid"].default == LOCAL_LEVELS
 
 
 @pytest.mark.parametrize("module", ["instaaug.cli.app", "instaaug.runs.settings"])

@@ -308,16 +308,40 @@ def test_clipping_leaves_phi_alone() -> None:
 
 
 def test_the_rate_falls_when_validation_has_not_improved() -> None:
-    """A model that is never right in validation, with a patience of no epoch at all."""
+    """A model that is never right in validation, with a patience of one epoch."""
     wrong = labeled_halves(8)
     wrong.targets.copy_(1 - wrong.targets)
     task = supervised(
-        optimization=Optimization("sgd", 0.1, schedule="plateau", factor=0.5, patience=0)
+        optimization=Optimization("sgd", 0.1, schedule="plateau", factor=0.5, patience=1)
     )
     fit(task, loader(), BatchLoader(wrong, 8), epochs=4)
-    nll = [row["validation/nll"] for row in task.history]
-    assert nll == sorted(nll)
+    assert [row["validation/top1"] for row in task.history] == [0.0] * 4
     assert [row["learning_rate"] for row in task.history] == [0.1, 0.1, 0.05, 0.025]
+
+
+@pytest.mark.parametrize(
+    ("scores", "n_drops"),
+    [
+        ({"top1": [0.5, 0.6, 0.7], "nll": [1.0, 2.0, 3.0]}, 0),  # more right, if overconfident
+        ({"top1": [0.5, 0.5, 0.4], "nll": [3.0, 2.0, 1.0]}, 2),
+        ({"rmse": [1.0, 2.0, 0.5]}, 1),
+        ({"nll": [1.0, 2.0, 0.5]}, 1),  # without labels
+        ({}, 1),
+    ],
+)
+def test_a_plateau_is_one_of_accuracy_where_there_are_classes(
+    scores: dict[str, list[float]], n_drops: int
+) -> None:
+    task = supervised()
+    plateau = Optimization("sgd", 0.1, schedule="plateau", factor=0.5, patience=1)
+    optimizer = plateau.make_optimizer(task.model.parameters())
+    schedule = plateau.make_schedule(optimizer, 3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(task, "lr_schedulers", lambda: schedule)
+        for epoch, loss in enumerate([1.0, 1.0, 0.5]):
+            row = {f"validation/{name}": values[epoch] for name, values in scores.items()}
+            task._step_plateaus({"train/loss": loss, **row})
+    assert optimizer.param_groups[0]["lr"] == 0.1 * 0.5**n_drops
 
 
 # --- other loaders ------------------------------------------------------------------------------

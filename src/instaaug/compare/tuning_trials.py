@@ -428,7 +428,7 @@ def _image_scores(task: AugmentedTask, loader: BatchLoader, config: TrainSetting
     training = task.training
     predict = make_predictor(
         task, n_samples=config.views.n_views, merge=config.views.merge, select=config.views.select,
-        seed=config.seed,
+        replace=config.views.replace, seed=config.seed,
     )  # fmt: skip
     batches = BatchLoader(
         loader.data, loader.batch_size

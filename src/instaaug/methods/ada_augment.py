@@ -331,6 +331,7 @@ class AdaCrops(AdaPolicy):
         levels: Pairs (size, n): ``n`` × ``n`` boxes of that fraction of the image side.
         max_outside: Share of a box, per axis, that may lie outside; boxes beyond are moved
             inwards.
+        grid: Boxes that take the place of the levels.
         initial_entropy: Of the first policy, in nats. Like InstaAug's it prefers large boxes; the
             default is the middle of the band that was best in the paper. From log K on the policy
             is uniform.
@@ -359,6 +360,7 @@ class AdaCrops(AdaPolicy):
         *,
         levels: Sequence[Level] = PAPER_LEVELS,
         max_outside: float = 1.0,
+        grid: CropGrid | None = None,
         initial_entropy: float = 3.25,
         temperature: float = 1.0,
         max_explored: int = 17,
@@ -374,7 +376,7 @@ class AdaCrops(AdaPolicy):
                 f"{max_explored}. AdaAug mixes 17."
             )
         crop = Crop(tuple(levels), max_outside=max_outside)
-        grid = CropGrid(crop.levels, max_outside=max_outside)
+        grid = grid or CropGrid(crop.levels, max_outside=max_outside)
         super().__init__(
             crop, n_candidates=min(max_explored, len(grid)), temperature=temperature,
             search_every=search_every, mean=mean, std=std, padding_mode=padding_mode, size=size,

@@ -15,9 +15,11 @@ from instaaug.errors import ArgumentError, WeightsFileError
 from instaaug.methods import Distortions, find_method
 from instaaug.networks import make_model
 from instaaug.networks.encoders import remove_head
+from instaaug.parameterizations import CropGrid
 from instaaug.runs.folder import DataFacts, Run
 from instaaug.runs.settings import TrainSettings
 from instaaug.signatures import parameter_hints
+from instaaug.spaces import Level
 from instaaug.tasks import (
     AugmentedTask,
     ContrastiveTask,
@@ -27,6 +29,7 @@ from instaaug.tasks import (
 )
 from instaaug.tasks.representation import Representation
 from instaaug.transforms import Transform, make_transforms
+from instaaug.transforms.crop import PAPER_LEVELS
 
 __all__ = ["build_augmenter", "build_task", "check_method", "load_task"]
 
@@ -127,17 +130,22 @@ def build_augmenter(config: TrainSettings, facts: DataFacts) -> Augmenter:
             f"`crop.size` needs a method that can change the size of an image: got "
             f"{config.method.name!r}. Give all images the size with `data.image_size`."
         )
+    grid, levels = _crop_boxes(config, facts)
     transforms: list[Transform] | str = "auto"
     if config.transforms != ("auto",) or not method.chooses_transforms:
         names = config.transforms
         if names == ("auto",):
             names = ("rotation",) if config.data.source in ROTATION_SETS else ("crop",)
         transforms = make_transforms(
-            names, levels=config.crop.grid, max_outside=config.crop.max_outside
+            names,
+            levels=levels,
+            local_levels=config.local.grid,
+            max_outside=config.crop.max_outside,
         )
     context = {
         "transforms": transforms,
-        "levels": config.crop.grid,
+        "grid": grid,
+        "levels": levels,
         "max_outside": config.crop.max_outside,
         "padding_mode": config.padding_mode,
         "mean": facts.mean,
@@ -157,6 +165,27 @@ def build_augmenter(config: TrainSettings, facts: DataFacts) -> Augmenter:
         "baseline": baseline,
     }
     return method.build(context, config.method.options)
+
+
+def _crop_boxes(
+    config: TrainSettings, facts: DataFacts
+) -> tuple[CropGrid | None, tuple[Level, ...]]:
+    """The receptive fields of φ's units if they are asked for, and the levels of crops."""
+    if config.crop.grid != "receptive":
+        if config.crop.layers is not None:
+            raise ArgumentError(
+                f"`crop.layers` belongs to `crop.grid` receptive: got {list(config.crop.layers)} "
+                "along with boxes of given sizes. Leave one of them out."
+            )
+        return None, config.crop.grid
+    grid = CropGrid.from_receptive_fields(
+        config.phi.network,
+        facts.image_size,
+        layers=config.crop.layers,
+        in_channels=facts.channels,
+        max_outside=config.crop.max_outside,
+    )
+    return grid, PAPER_LEVELS
 
 
 def check_method(config: TrainSettings) -> None:

@@ -55,6 +55,7 @@ class LoadedRun:
         load_test_images: Loads the images that the run has not learned from.
         make_predictor: From the number of views, None for what the run was made for, and the
             certainty at which an image needs no further one, to a predictor.
+        replace: Whether the same view may be drawn twice.
     """
 
     path: Path
@@ -76,6 +77,7 @@ class LoadedRun:
     seed: int
     load_test_images: Callable[[OnProgress | None], LabeledImages]
     make_predictor: Callable[[int | None, float | None], PixelPredictor]
+    replace: bool = False
 
 
 def load_run(path: str | Path) -> LoadedRun:
@@ -115,6 +117,7 @@ def _load_trained(run: Run, config: TrainSettings) -> LoadedRun:
         std=facts.std,
         merging=Merging(config.views.merge),
         select=config.views.select,
+        replace=config.views.replace,
         n_views=None if task.augmenter.averages_views else 0,
         test_views=config.views.n_views,
         ranks_views=False,
@@ -132,7 +135,7 @@ def _make_trained_predictor(
     if certainty is None:
         predict = make_predictor(
             task, n_samples=n, merge=config.views.merge, select=config.views.select,
-            seed=config.seed,
+            replace=config.views.replace, seed=config.seed,
         )  # fmt: skip
 
         def predict_all(pixels: Tensor) -> tuple[Tensor, Tensor]:
@@ -146,7 +149,7 @@ def _make_trained_predictor(
         )
     wrapped = task.augmenter.wrap(
         task.predictor, n, merge=config.views.merge, select=config.views.select,
-        certainty=certainty,
+        replace=config.views.replace, certainty=certainty,
     ).eval()  # fmt: skip
     generator = torch.Generator(task.mean.device).manual_seed(config.seed)
 

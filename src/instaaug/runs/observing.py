@@ -112,8 +112,9 @@ def _observe_batch(
     outlines = None
     if n_views:
         seen = _observe(
-            run, x, n_views, min(n_shown, n_views), generator, replace_drawn=False, targets=targets
-        )
+            run, x, n_views, min(n_shown, n_views), generator, replace_drawn=run.replace,
+            targets=targets,
+        )  # fmt: skip
         outputs = torch.stack([_outputs(run, x, theta) for theta in seen.theta])
         merged = _merge_cumulatively(run.merging, outputs, Views(seen.theta, seen.weight))
         views = _shrink(seen.samples.flatten(0, 1), STRIP).unflatten(0, seen.samples.shape[:2])

@@ -19,6 +19,7 @@ __all__ = [
     "EvaluateSettings",
     "FrozenSettings",
     "FrozenViewSettings",
+    "LocalSettings",
     "LossSettings",
     "MethodSettings",
     "ModelSettings",
@@ -174,8 +175,15 @@ class CropSettings(Settings):
 
     title = "Crops"
 
-    grid: Levels = setting(
-        ((0.375, 16), (0.75, 8), (1.0, 1)), "Boxes: [side, places per axis] of each size."
+    grid: Literal["receptive"] | Levels = setting(
+        ((0.375, 16), (0.75, 8), (1.0, 1)),
+        "Boxes: [side, places per axis] of each size; or receptive, what units of φ's network "
+        "see, as in the paper.",
+    )
+    layers: tuple[int, ...] | None = setting(
+        None,
+        "Maps of φ's network whose units' boxes are taken by receptive, numbered from 0, finest "
+        "first; all whose units see less than the image if absent.",
     )
     max_outside: float = setting(
         1.0, "Share of a box, per axis, that may lie outside of the image.", at_least=0, at_most=1
@@ -186,6 +194,15 @@ class CropSettings(Settings):
         "they keep their detail. The images' own if absent.",
         at_least=8,
     )
+
+
+@dataclass(frozen=True)
+class LocalSettings(Settings):
+    """The boxes that local transforms change the image in."""
+
+    title = "Local transforms"
+
+    grid: Levels = setting(((0.25, 16), (0.5, 8)), "Boxes: [side, places per axis] of each size.")
 
 
 @dataclass(frozen=True)
@@ -230,7 +247,9 @@ class PhiSettings(Settings):
     conditioning: Literal["input", "none", "class"] = setting(
         "input", "What the learned distribution depends on."
     )
-    network: str = setting("glance", "Its network: glance, pyramid or preact_resnet18.")
+    network: str = setting(
+        "glance", "Its network: glance, pyramid, preact_resnet18, preact_resnet18_bn or basic_cnn."
+    )
     width: float = setting(1.0, "Multiplies the channels of the network.", at_least=0)
     estimator: Literal["auto", "pathwise", "score", "exact"] = setting(
         "auto", "How its gradient is estimated."
@@ -315,6 +334,7 @@ class ViewSettings(Settings):
     select: Literal["sample", "top"] = setting(
         "sample", "Draw views at test time, or take the most representative."
     )
+    replace: bool = setting(False, "Whether the same view may be drawn twice.")
 
 
 @dataclass(frozen=True)
@@ -381,6 +401,7 @@ class TrainSettings(RunSettings):
     model: ModelSettings = section(ModelSettings)
     method: MethodSettings = section(MethodSettings)
     crop: CropSettings = section(CropSettings)
+    local: LocalSettings = section(LocalSettings)
     entropy: EntropySettings = section(EntropySettings)
     phi: PhiSettings = section(PhiSettings)
     optimizer: OptimizerSettings = section(OptimizerSettings)

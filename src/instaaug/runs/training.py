@@ -170,6 +170,7 @@ def _score_predictions(
             n_samples=n_samples,
             merge=config.views.merge,
             select=config.views.select,
+            replace=config.views.replace,
             seed=config.seed,
         )
         scores = evaluate(predict, BatchLoader(data, config.data.batch_size), tally)
@@ -402,6 +403,7 @@ def _features(
         task,
         n_samples=n_samples,
         select=config.views.select,
+        replace=config.views.replace,
         seed=config.seed,
         model=task.model.encoder,
     )

@@ -19,7 +19,7 @@ Predictor = Callable[[Tensor], Tensor]
 
 def make_predictor(
     task: AugmentedTask, *, n_samples: int = 0, merge: str = "logit", select: str = "sample",
-    seed: int = 0, model: nn.Module | None = None,
+    replace: bool = False, seed: int = 0, model: nn.Module | None = None,
 ) -> Predictor:  # fmt: skip
     """A function from images, as the data set gives them, to outputs; no gradients.
 
@@ -28,6 +28,7 @@ def make_predictor(
         n_samples: Samples per image; 0 for the images as they are.
         merge: What is averaged.
         select: How samples are chosen.
+        replace: Whether the same choice may be drawn twice.
         seed: Decides the draws.
         model: What predicts, in place of the task's own predictor; an encoder gives features.
     """
@@ -35,7 +36,13 @@ def make_predictor(
     model = model or task.predictor
     wrapped: nn.Module | None = None
     if n_samples:
-        wrapped = task.augmenter.wrap(model, n_samples, merge=merge, select=select)  # type: ignore[arg-type]
+        wrapped = task.augmenter.wrap(
+            model,
+            n_samples,
+            merge=merge,
+            select=select,
+            replace=replace,  # type: ignore[arg-type]
+        )
         wrapped.eval()
     generator = torch.Generator(task.mean.device).manual_seed(seed)
 

@@ -35,11 +35,11 @@ class Optimization:
         weight_decay: Pulls parameters with two axes or more to zero; biases and the gains of
             normalization layers are left alone.
         schedule: ``"constant"``; ``"cosine"`` to zero; ``"one_cycle"``, up and down;
-            ``"plateau"``, the paper's for classifiers: times ``factor`` when validation has not
-            improved for ``patience`` epochs; or ``"steps"``, its for contrastive learning: times
-            ``factor`` after each of ``drops``.
+            ``"plateau"``, the paper's for classifiers: times ``factor`` when the accuracy in
+            validation has not improved for ``patience`` epochs; or ``"steps"``, its for
+            contrastive learning: times ``factor`` after each of ``drops``.
         factor: Of ``"plateau"`` and ``"steps"``.
-        patience: Of ``"plateau"``, in epochs.
+        patience: Of ``"plateau"``, in epochs, from 1 on.
         drops: Of ``"steps"``: shares of all steps, in [0, 1].
         warmup_steps: First steps, in which the rate rises from zero in a line.
 
@@ -66,6 +66,8 @@ class Optimization:
             raise UnknownNameError("schedule", self.schedule, get_args(ScheduleName))
         if not self.learning_rate > 0:
             raise ArgumentError(f"`learning_rate` must be above 0: got {self.learning_rate}.")
+        if self.patience < 1:
+            raise ArgumentError(f"`patience` must be at least 1 epoch: got {self.patience}.")
         if not all(0 <= drop <= 1 for drop in self.drops):
             raise ArgumentError(
                 f"`drops` must be shares of the training, in [0, 1]: got {self.drops}. The "
@@ -120,7 +122,8 @@ class Optimization:
                 cycle_momentum=self.momentum > 0,
             )
         if self.schedule == "plateau":
-            return ReduceLROnPlateau(optimizer, factor=self.factor, patience=self.patience)
+            patience = self.patience - 1  # torch's is of epochs after which it still waits
+            return ReduceLROnPlateau(optimizer, factor=self.factor, patience=patience)
         return LambdaLR(optimizer, lambda step: self.rate_at(step, n_steps) / self.learning_rate)
 
 

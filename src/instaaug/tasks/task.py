@@ -322,7 +322,13 @@ class AugmentedTask(LightningModule, ABC):
         self._step_plateaus(row)
 
     def _step_plateaus(self, row: Mapping[str, float | int]) -> None:
-        watched = row.get("validation/nll", row.get("validation/rmse", row["train/loss"]))
+        """Watch the share of wrong answers, as the paper does.
+
+        The likelihood of a classifier that begins to overfit falls while its accuracy still rises.
+        """
+        watched = row.get("validation/rmse", row.get("validation/nll", row["train/loss"]))
+        if "validation/top1" in row:
+            watched = 1 - row["validation/top1"]
         for schedule in _as_list(self.lr_schedulers()):
             if isinstance(schedule, ReduceLROnPlateau):
                 schedule.step(watched)

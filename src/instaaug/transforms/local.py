@@ -32,6 +32,7 @@ class LocalTransform(Transform, ABC):
     """
 
     levels: tuple[Level, ...] = LOCAL_LEVELS
+    is_local: ClassVar[bool] = True
 
     @property
     @abstractmethod

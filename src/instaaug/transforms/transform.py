@@ -16,7 +16,7 @@ from instaaug.functional.boxes import move_boxes, move_points
 from instaaug.functional.warp import PaddingMode, warp
 from instaaug.registry import Registry
 from instaaug.shapes import Images, Matrices, Rows, Theta
-from instaaug.spaces import Choices, Interval, Space
+from instaaug.spaces import Choices, Interval, Level, Space
 
 __all__ = ["TRANSFORMS", "Transform", "from_config", "make_transforms", "register"]
 
@@ -42,6 +42,8 @@ class Transform(ABC):
     projective: ClassVar[bool] = False
     tells_matrix: ClassVar[bool] = True
     """Whether :meth:`matrix` is all of its geometry, so that masks and boxes can follow."""
+    is_local: ClassVar[bool] = False
+    """Whether it changes the image inside of a box and nowhere else."""
     needs_unit_range: ClassVar[bool] = False
     """Whether colors mean something: images must lie in [0, 1], not be normalized."""
 
@@ -163,8 +165,16 @@ def from_config(config: Mapping[str, Any]) -> Transform:
     return TRANSFORMS[config["name"]](**fields)
 
 
-def make_transforms(names: Sequence[str], **arguments: Any) -> list[Transform]:
+def make_transforms(
+    names: Sequence[str], *, local_levels: Sequence[Level] | None = None, **arguments: Any
+) -> list[Transform]:
     """Transforms by name, each with those of the arguments that it has.
+
+    Arguments:
+        names: As registered.
+        local_levels: The ``levels`` of local transforms, which have no use for those of crops;
+            their own by default.
+        arguments: By the names of fields.
 
     Example:
         >>> from instaaug import transforms
@@ -175,8 +185,10 @@ def make_transforms(names: Sequence[str], **arguments: Any) -> list[Transform]:
     transforms = []
     for name in names:
         kind = TRANSFORMS[name]
-        accepted = arguments.keys() & signature(kind).parameters
-        transforms.append(kind(**{argument: arguments[argument] for argument in accepted}))
+        given = {**arguments, "levels": local_levels} if kind.is_local else arguments
+        accepted = given.keys() & signature(kind).parameters
+        known = {field: given[field] for field in accepted if given[field] is not None}
+        transforms.append(kind(**known))
     return transforms
 
 
