@@ -16,8 +16,8 @@ data = RotatedSprites(512)
 model = SmallCNN(4)
 
 aug = InstaAug(T.Crop(), diversity=(0.06, 0.10))
-groups = [{"params": model.parameters()}, {"params": aug.parameters(), "lr": 3e-3}]
-optimizer = torch.optim.Adam(groups, lr=1e-3)
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+optimizer.add_param_group({"params": aug.parameters(), "lr": 3e-3})
 
 for step in range(n_steps):
     chosen = torch.randint(len(data), (64,))

@@ -1,7 +1,7 @@
 """Find a photo again by a detail of it: features averaged over views, for a frozen encoder."""
 
 import os
-from importlib.util import find_spec
+from importlib.metadata import distribution
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,7 @@ from instaaug.parameterizations import CropGrid
 from instaaug.stats import wilson_interval
 
 SIZE, N = 128, 2 if "SMOKE" in os.environ else 10  # details of each photo
-FILES = Path(find_spec("foolbox").origin).parent / "data"  # 20 photos
+FILES = Path(str(distribution("foolbox").locate_file("foolbox/data")))  # 20 photos
 torch.manual_seed(0)
 
 

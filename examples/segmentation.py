@@ -1,7 +1,7 @@
 """A small network finds ink in photos of 48 pixels: its maps of several views become one map."""
 
 import os
-from importlib.util import find_spec
+from importlib.metadata import distribution
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +16,8 @@ from instaaug.methods import FixedViews, RandomResizedCrop
 from instaaug.stats import t_interval
 from instaaug.transforms import Crop
 
-SIDE, SEEN = 128, 48
-STEPS, N = (2, 4) if "SMOKE" in os.environ else (250, 40)
-FILES = Path(find_spec("foolbox").origin).parent / "data"  # 20 photos, 20 digits
+SIDE, SEEN, STEPS, N = 128, 48, *((2, 4) if "SMOKE" in os.environ else (250, 40))
+FILES = Path(str(distribution("foolbox").locate_file("foolbox/data")))  # 20 photos, 20 digits
 torch.manual_seed(0)
 
 
@@ -43,9 +42,8 @@ def scenes(n: int, part: slice) -> tuple[Tensor, Tensor]:
     return x, masks
 
 
-def layer(i: int, dilation: int) -> nn.Module:
-    kernel = nn.Conv2d(i, 16, 3, padding=dilation, dilation=dilation)
-    return nn.Sequential(kernel, nn.BatchNorm2d(16), nn.ReLU())
+def layer(i: int, d: int) -> nn.Module:
+    return nn.Sequential(nn.Conv2d(i, 16, 3, 1, d, d), nn.BatchNorm2d(16), nn.ReLU())
 
 
 photos, digits = read("imagenet_*", 2 * SIDE), read("mnist_*", 28)
@@ -59,7 +57,9 @@ for _ in range(STEPS):
     theta = crops.draw(x[i], 1)[0]
     target = warp(masks[i, None].float(), crops.matrix(theta), mode="nearest", size=(SEEN, SEEN))
     F.cross_entropy(model(crops.render(x[i], theta)), target[:, 0].long()).backward()
-    optimizer.step(), optimizer.zero_grad(), schedule.step()
+    optimizer.step()
+    optimizer.zero_grad()
+    schedule.step()
 
 others, boxes = scenes(N, slice(10, 14)), Crop(((1.0, 1), (0.5, 3), (0.33, 4)), max_outside=0.0)
 aug = fit_tta(model.eval(), others, boxes, dense=True, size=SEEN, features="none", steps=100)

@@ -18,7 +18,8 @@ is_script = Path(sys.argv[0]).name == Path(__file__).name
 folder = Path(sys.argv[1] if is_script and len(sys.argv) > 1 else tempfile.mkdtemp())
 data = RotatedSprites(n_images, generator=torch.Generator().manual_seed(0))
 
-for i, (x, label) in enumerate(data):
+for i in range(len(data)):
+    x, label = data[i]
     pixels = (x * 255).byte().permute(1, 2, 0).numpy()
     side = (32, 48, 64)[i % 3]
     image = Image.fromarray(pixels).resize((side, side + 8 * (i % 2)))

@@ -242,11 +242,6 @@ def test_some_maps_may_be_left_out() -> None:
         ({"phi.network": "glance"}, 128, "a part that depends on the image's size"),
         ({"phi.network": "preact_resnet18"}, 16, r"none among 4 for images of 16 × 16"),
         ({"crop.layers": [7]}, 16, "`layers` must name maps of the network: got 7"),
-        (
-            {"crop.grid": [[1, 1]], "crop.layers": [1]},
-            16,
-            "`crop.layers` belongs to `crop.grid` receptive: got .1. along with boxes of given",
-        ),
     ],
 )
 def test_boxes_that_no_unit_sees_are_refused(
@@ -271,3 +266,16 @@ def test_receptive_fields_are_boxes_of_crops_and_not_of_local_transforms() -> No
     augmenter = build_augmenter(TrainSettings.from_mapping(values), replace(FACTS, image_size=32))
     assert isinstance(augmenter, InstaAug)
     assert [len(grid) for grid in augmenter.phi.grids.values()] == [4, 321]
+
+
+def test_a_transform_without_boxes_has_no_use_for_receptive_fields() -> None:
+    values = {**RECEPTIVE, "transforms": "uniform_crop", "phi.network": "preact_resnet18"}
+    augmenter = build_augmenter(TrainSettings.from_mapping(values), FACTS)
+    assert isinstance(augmenter, InstaAug)
+    assert augmenter.phi.grids == {}
+
+
+def test_maps_are_of_no_use_to_boxes_of_given_sizes() -> None:
+    words = r"`crop.layers` belongs to `crop.grid` receptive: got \[1\] along with boxes of given"
+    with pytest.raises(ArgumentError, match=words):
+        build_task(TrainSettings.from_mapping({"crop.layers": [1]}), FACTS)

@@ -261,6 +261,7 @@ EFFECTS: Mapping[str, Effect] = {
     "entropy": ([-1.0, -0.5], band),
     "entropy.diversity": ([0.2, 0.3], band),
     "entropy.rule": ("fixed", lambda seen: seen.task.augmenter.band.rule),
+    "entropy.factor": (1.5, lambda seen: seen.task.augmenter.band.factor),
     "entropy.weight": (0.5, lambda seen: float(seen.task.augmenter.band.weight)),
     "phi.conditioning": ("class", of_augmenter("conditioning")),
     "phi.network": ("pyramid", lambda seen: len(parameters_of(seen.task.augmenter))),

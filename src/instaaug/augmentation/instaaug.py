@@ -91,6 +91,7 @@ class InstaAug(Augmenter):
             reads the input and finite factors are sampled, else ``"batch"``.
         rule: How λ moves: ``"pi"``, ``"multiplicative"`` or ``"fixed"``.
         weight: λ at the start.
+        factor: What the multiplicative rule multiplies or divides λ by in a step.
         mean: Per-channel mean the images were normalized with; color transforms work on them
             without.
         std: Per-channel standard deviation they were normalized with.
@@ -146,6 +147,7 @@ class InstaAug(Augmenter):
         baseline: Baseline | Literal["auto"] = "auto",
         rule: Rule = "pi",
         weight: float = 0.1,
+        factor: float = 1.01,
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
         padding_mode: PaddingMode = "zeros",
@@ -174,6 +176,7 @@ class InstaAug(Augmenter):
                 baseline=baseline,
                 rule=rule,
                 weight=weight,
+                factor=factor,
                 padding_mode=padding_mode,
                 keep_original=keep_original,
                 select=select,
@@ -268,7 +271,10 @@ class InstaAug(Augmenter):
             num_classes=settings.num_classes,
         )
         self.band = EntropyBand(
-            list(self.limits.values()), rule=settings.rule, weight=settings.weight
+            list(self.limits.values()),
+            rule=settings.rule,
+            weight=settings.weight,
+            factor=settings.factor,
         )
         checks.check_baseline(settings, any_finite=bool(self.finite))
         n_choices = {name: families[name].n_raw for name in self.finite}

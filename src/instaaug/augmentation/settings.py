@@ -52,6 +52,7 @@ class InstaAugSettings:
     baseline: Baseline = "batch"
     rule: Rule = "pi"
     weight: float = 0.1
+    factor: float = 1.01
     padding_mode: PaddingMode = "zeros"
     keep_original: bool = False
     select: Select = "sample"

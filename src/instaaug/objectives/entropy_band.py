@@ -75,6 +75,8 @@ class EntropyBand(nn.Module):
                 f"`weight` must lie in [0, {largest:g}], and not be 0 for the multiplicative "
                 f"rule: got {weight}. A small start such as 0.1 suits most problems."
             )
+        if not 1 <= factor < inf:
+            raise ArgumentError(f"`factor` must be finite and at least 1: got {factor}.")
         for band in limits:
             _check_order(band, "limits")
         self.rule: Rule = rule

@@ -1,6 +1,7 @@
 """From settings and data to a task: which parts with which numbers."""
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from instaaug.parameterizations import CropGrid
 from instaaug.runs.folder import DataFacts, Run
 from instaaug.runs.settings import TrainSettings
 from instaaug.signatures import parameter_hints
-from instaaug.spaces import Level
+from instaaug.spaces import Boxes
 from instaaug.tasks import (
     AugmentedTask,
     ContrastiveTask,
@@ -130,7 +131,7 @@ def build_augmenter(config: TrainSettings, facts: DataFacts) -> Augmenter:
             f"`crop.size` needs a method that can change the size of an image: got "
             f"{config.method.name!r}. Give all images the size with `data.image_size`."
         )
-    grid, levels = _crop_boxes(config, facts)
+    levels = PAPER_LEVELS if config.crop.grid == "receptive" else config.crop.grid
     transforms: list[Transform] | str = "auto"
     if config.transforms != ("auto",) or not method.chooses_transforms:
         names = config.transforms
@@ -144,7 +145,7 @@ def build_augmenter(config: TrainSettings, facts: DataFacts) -> Augmenter:
         )
     context = {
         "transforms": transforms,
-        "grid": grid,
+        "grid": _receptive_grid(config, facts) if _takes_grid(method, transforms) else None,
         "levels": levels,
         "max_outside": config.crop.max_outside,
         "padding_mode": config.padding_mode,
@@ -158,6 +159,7 @@ def build_augmenter(config: TrainSettings, facts: DataFacts) -> Augmenter:
         "diversity": config.entropy.diversity,
         "rule": config.entropy.rule,
         "weight": config.entropy.weight,
+        "factor": config.entropy.factor,
         "conditioning": config.phi.conditioning,
         "network": config.phi.network,
         "width": config.phi.width,
@@ -167,25 +169,24 @@ def build_augmenter(config: TrainSettings, facts: DataFacts) -> Augmenter:
     return method.build(context, config.method.options)
 
 
-def _crop_boxes(
-    config: TrainSettings, facts: DataFacts
-) -> tuple[CropGrid | None, tuple[Level, ...]]:
-    """The receptive fields of φ's units if they are asked for, and the levels of crops."""
+def _takes_grid(method: type[Augmenter], transforms: Sequence[Transform] | str) -> bool:
+    """Whether the method chooses from boxes."""
+    if "grid" not in parameter_hints(method) or isinstance(transforms, str):
+        return False
+    return any(isinstance(s, Boxes) for t in transforms for s in t.spaces.values())
+
+
+def _receptive_grid(config: TrainSettings, facts: DataFacts) -> CropGrid | None:
+    """The receptive fields of φ's units, if they are to be the boxes of crops."""
     if config.crop.grid != "receptive":
-        if config.crop.layers is not None:
-            raise ArgumentError(
-                f"`crop.layers` belongs to `crop.grid` receptive: got {list(config.crop.layers)} "
-                "along with boxes of given sizes. Leave one of them out."
-            )
-        return None, config.crop.grid
-    grid = CropGrid.from_receptive_fields(
+        return None
+    return CropGrid.from_receptive_fields(
         config.phi.network,
         facts.image_size,
         layers=config.crop.layers,
         in_channels=facts.channels,
         max_outside=config.crop.max_outside,
     )
-    return grid, PAPER_LEVELS
 
 
 def check_method(config: TrainSettings) -> None:
@@ -209,6 +210,11 @@ def check_method(config: TrainSettings) -> None:
         raise ArgumentError(
             f"`data.held_out_fraction` must be above 0 for {name}, which learns from images that "
             "the model does not see. 0.1 is usual."
+        )
+    if config.crop.layers is not None and config.crop.grid != "receptive":
+        raise ArgumentError(
+            f"`crop.layers` belongs to `crop.grid` receptive: got {list(config.crop.layers)} "
+            "along with boxes of given sizes. Leave one of them out."
         )
     has_own_steps = config.phi.step == "separate" or method.needs_held_out
     if has_own_steps and config.trainer.precision == "16-mixed":

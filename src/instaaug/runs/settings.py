@@ -220,6 +220,9 @@ class EntropySettings(Settings):
         "pi", "How λ is moved to keep the entropy in its band."
     )
     weight: float = setting(0.1, "λ at the start.", at_least=0)
+    factor: float = setting(
+        1.01, "What the multiplicative rule multiplies or divides λ by in a step.", at_least=1
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

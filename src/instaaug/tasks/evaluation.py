@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from instaaug.augmentation import InstaAug
+from instaaug.augmentation.views import Merge, Select
 from instaaug.functional.probability import mutual_information
 from instaaug.scores import Tally
 from instaaug.tasks.task import AugmentedTask
@@ -18,7 +19,7 @@ Predictor = Callable[[Tensor], Tensor]
 
 
 def make_predictor(
-    task: AugmentedTask, *, n_samples: int = 0, merge: str = "logit", select: str = "sample",
+    task: AugmentedTask, *, n_samples: int = 0, merge: Merge = "logit", select: Select = "sample",
     replace: bool = False, seed: int = 0, model: nn.Module | None = None,
 ) -> Predictor:  # fmt: skip
     """A function from images, as the data set gives them, to outputs; no gradients.
@@ -37,11 +38,7 @@ def make_predictor(
     wrapped: nn.Module | None = None
     if n_samples:
         wrapped = task.augmenter.wrap(
-            model,
-            n_samples,
-            merge=merge,
-            select=select,
-            replace=replace,  # type: ignore[arg-type]
+            model, n_samples, merge=merge, select=select, replace=replace
         )
         wrapped.eval()
     generator = torch.Generator(task.mean.device).manual_seed(seed)

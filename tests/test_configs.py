@@ -1,0 +1,150 @@
+"""The files of ``configs``: each can be read and built, and those of the paper train, shrunk."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+
+from instaaug import InstaAug
+from instaaug.compare.contenders import read_contenders
+from instaaug.runs.build import build_task
+from instaaug.runs.folder import DataFacts
+from instaaug.runs.settings import TrainSettings
+from instaaug.runs.training import train
+from instaaug.yaml_files import read_yaml
+
+ROOT = Path(__file__).parent.parent / "configs"
+METHODS = {  # files of contenders, and what they are contenders of
+    "paper/crop_methods.yaml": "paper/crop.yaml",
+    "tiny_imagenet/contenders.yaml": "tiny_imagenet/compare.yaml",
+    "tiny_imagenet/contrastive_methods.yaml": "tiny_imagenet/contrastive.yaml",
+}
+FILES = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.yaml"))
+RUNS = [name for name in FILES if name not in METHODS]
+PAPER = [name for name in RUNS if name.startswith("paper/")]
+NARROW = {"model.width": 0.03, "phi.width": 0.03}
+WNIDS = ("n01", "n02")
+FOODS = (1, 2)
+
+
+def read(name: str, **changes: Any) -> TrainSettings:
+    return TrainSettings.from_mapping(read_yaml(ROOT / name), changes, source=name)
+
+
+def contenders() -> list[tuple[str, TrainSettings]]:
+    found = []
+    for name, base in METHODS.items():
+        shared = read(base, **NARROW)
+        found += [
+            (f"{name}:{contender.label}", contender.full_settings(shared))
+            for contender in read_contenders(str(ROOT / name), shared)
+        ]
+    return found
+
+
+def build(config: TrainSettings) -> Any:
+    is_regression = config.task == "regression"
+    facts = DataFacts(
+        image_size=config.data.image_size or 64,
+        channels=3,
+        classes=() if is_regression else tuple(map(str, range(200))),
+        n_targets=1 if is_regression else 200,
+        mean=(0.5,) * 3,
+        std=(0.25,) * 3,
+        split_hash="0" * 16,
+    )
+    return build_task(config, facts)
+
+
+def test_every_file_of_contenders_is_one() -> None:
+    assert set(METHODS) <= set(FILES)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_file_can_be_read_and_built(name: str) -> None:
+    build(read(name, **NARROW))
+
+
+@pytest.mark.parametrize("config", [pytest.param(c, id=label) for label, c in contenders()])
+def test_every_contender_can_be_built(config: TrainSettings) -> None:
+    build(config)
+
+
+def test_the_crops_of_the_paper_are_what_units_of_its_network_see() -> None:
+    aug = build(read("paper/crop.yaml", **NARROW)).augmenter
+    assert isinstance(aug, InstaAug)
+    assert aug.phi.grids["crop"].description == (
+        "1281 boxes (32×32 of 0.297, 16×16 of 0.734, whole), receptive fields of maps 0 and 1"
+    )
+
+
+def draw_picture(path: Path, side: int, generator: torch.Generator) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = torch.randint(256, (side, side, 3), dtype=torch.uint8, generator=generator)
+    Image.fromarray(pixels.numpy()).save(path)
+
+
+def make_tiny_imagenet(root: Path, generator: torch.Generator) -> None:
+    """Noise in the layout of Tiny-ImageNet: 16 training and 4 validation images a class."""
+    rows = []
+    for wnid in WNIDS:
+        for i in range(16):
+            draw_picture(root / "train" / wnid / "images" / f"{wnid}_{i}.JPEG", 64, generator)
+        for i in range(4):
+            name = f"val_{wnid}_{i}.JPEG"
+            draw_picture(root / "val" / "images" / name, 64, generator)
+            rows.append(f"{name}\t{wnid}\t0\t0\t32\t32\n")
+    (root / "val" / "val_annotations.txt").write_text("".join(rows))
+    (root / "wnids.txt").write_text("".join(f"{wnid}\n" for wnid in WNIDS))
+    (root / "words.txt").write_text("".join(f"{wnid}\tthing {wnid}\n" for wnid in WNIDS))
+
+
+def make_rawfoot(root: Path, generator: torch.Generator) -> None:
+    """Noise in the layout of RawFooT: two foods under all lights."""
+    for food in FOODS:
+        for light in range(1, 47):
+            draw_picture(root / f"{food:04}-{light:02}.png", 128, generator)
+
+
+SHRUNK = {
+    **NARROW,
+    "data.batch_size": 8,
+    "views.n_views": 3,
+    "pretrain_epochs": 1,
+    "phi.rest_epochs": 0,
+    "trainer.max_epochs": 2,
+    "trainer.accelerator": "cpu",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PAPER)
+def test_a_file_of_the_paper_trains(name: str, tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(0)
+    config = read(name, **SHRUNK)
+    changes: dict[str, Any] = {"data.root": str(tmp_path / "data")}
+    if config.data.source == "rawfoot":
+        make_rawfoot(tmp_path / "data", generator)
+        changes |= {"data.image_size": 32, "data.train_fraction": 0.1}
+    else:
+        make_tiny_imagenet(tmp_path / "data", generator)
+        changes |= {"data.validation_fraction": 0.25} if config.data.validation_fraction else {}
+    if config.task == "contrastive":
+        changes |= {"optimizer.warmup_steps": 1, "contrastive.hidden": 8}
+    results = train(config.override(changes), tmp_path / "run")
+    assert results["test"]["augmented"]["n_samples"] == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "config", [pytest.param(c, id=n) for n, c in contenders() if n.startswith("paper/")]
+)
+def test_a_contender_of_the_paper_trains(config: TrainSettings, tmp_path: Path) -> None:
+    make_tiny_imagenet(tmp_path / "data", torch.Generator().manual_seed(0))
+    changes = {
+        **SHRUNK, "data.root": str(tmp_path / "data"), "data.validation_fraction": 0.25,
+        "data.held_out_fraction": 0.2,
+    }  # fmt: skip
+    assert train(config.override(changes), tmp_path / "run")["n_test"] == 8
