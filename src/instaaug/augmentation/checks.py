@@ -100,6 +100,11 @@ def check_estimator(
             '`estimator="score"` would be biased for intervals, whose support moves with φ: got a '
             'transform with one. Use estimator="auto".'
         )
+    if estimator == "closed_form" and not n_finite:
+        raise ArgumentError(
+            '`estimator="closed_form"` needs a choice from a table: got ranges alone. Add a Crop, '
+            'or use estimator="auto".'
+        )
     if estimator == "exact" and (n_finite, n_factors) != (1, 1):
         raise ArgumentError(
             '`estimator="exact"` needs one finite factor and nothing else: got '
@@ -132,6 +137,11 @@ def check_baseline(settings: InstaAugSettings, *, any_finite: bool) -> None:
             f'`baseline="{settings.baseline}"` needs a network that reads the input, and samples: '
             f'got conditioning="{settings.conditioning}" and estimator="{settings.estimator}". '
             'Choose "batch".'
+        )
+    if settings.baseline == "critic" and settings.estimator == "closed_form":
+        raise ArgumentError(
+            '`baseline="critic"` is for the score function: got estimator="closed_form", which '
+            'predicts the loss of every choice itself. Choose "rloo", "value" or "batch".'
         )
 
 

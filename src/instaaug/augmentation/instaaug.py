@@ -33,14 +33,18 @@ from instaaug.objectives import (
     Rule,
     ScoreFactor,
     band_limits,
+    closed_form_risk,
     exact_risk,
     score_risk,
 )
 from instaaug.parameterizations import (
+    CategoricalFamily,
+    ClosedFormFamily,
     Conditioning,
     CropGrid,
     InvarianceModule,
     PooledHead,
+    equal_sizes,
     make_family,
 )
 from instaaug.shapes import Images, Maps, Matrices, Rendered, Rows, repeat_batch
@@ -85,10 +89,12 @@ class InstaAug(Augmenter):
             where nothing is cropped.
         estimator: ``"auto"`` takes the pathwise gradient where there is one and the score
             function elsewhere; ``"pathwise"`` and ``"score"`` insist; ``"exact"`` tries every
-            choice of a single finite factor.
+            choice of a single finite factor; ``"closed_form"`` learns to predict the loss of every
+            choice of finite factors and takes the best distribution for it, with λ solved for.
         baseline: What the score function subtracts: ``"none"``, ``"batch"``, ``"value"``,
             ``"rloo"`` (two samples or more) or ``"critic"``. ``"auto"`` is ``"value"`` where φ
-            reads the input and finite factors are sampled, else ``"batch"``.
+            reads the input and finite factors are sampled, else ``"batch"``; ``"rloo"`` for the
+            closed form, which does with a single sample as well.
         rule: How λ moves: ``"pi"``, ``"multiplicative"`` or ``"fixed"``.
         weight: λ at the start.
         factor: What the multiplicative rule multiplies or divides λ by in a step.
@@ -257,6 +263,12 @@ class InstaAug(Augmenter):
             n_factors=len(families),
             jitter=any(isinstance(s, Boxes) and s.jitter for s in spaces.values()),
         )
+        if settings.estimator == "closed_form":
+            families |= {
+                name: self._in_closed_form(family, name, grids.get(name))
+                for name, family in families.items()
+                if isinstance(family, CategoricalFamily)
+            }
         if network is None and settings.conditioning == "input":
             network = make_network(
                 settings.network, in_channels=settings.in_channels, width=settings.width
@@ -278,14 +290,45 @@ class InstaAug(Augmenter):
         )
         checks.check_baseline(settings, any_finite=bool(self.finite))
         n_choices = {name: families[name].n_raw for name in self.finite}
-        self.baseline_heads = _BaselineHeads(self.phi, settings.baseline, n_choices)
+        kind = settings.baseline
+        if settings.estimator == "closed_form" and settings.conditioning == "input":
+            kind = "value" if kind == "rloo" else kind  # for a single sample
+        self.baseline_heads = _BaselineHeads(self.phi, kind, n_choices)
         self.plan = None if settings.plan is None else ViewPlan(settings.plan)
+
+    def _in_closed_form(
+        self, family: CategoricalFamily, name: str, grid: CropGrid | None
+    ) -> ClosedFormFamily:
+        base = torch.zeros(family.n_raw) if grid is None else equal_sizes(grid)
+        return ClosedFormFamily(family, base, band=self.limits[name], weight=self.settings.weight)
+
+    @property
+    def weight(self) -> Float[Tensor, " f"]:
+        """λ of each factor: moved by the entropy band, or solved for by a closed form."""
+        solved = [
+            family.weight if isinstance(family, ClosedFormFamily) else moved
+            for family, moved in zip(self.phi.families, self.band.weight, strict=True)
+        ]
+        return torch.stack(solved)
 
     def distribution(self, x: Images, targets: Tensor | None = None) -> Joint:
         """p(θ | x) for every input, for inspection: entropies, probabilities, samples."""
         checks.check_inputs(x, channels=self.settings.in_channels)
         classes = checks.check_classes(targets, self.settings)
         return self.phi(self.canonical(x), classes)
+
+    def preferences(self, joint: Joint) -> dict[str, Float[Tensor, "batch k"]]:
+        """By finite factor, log-probabilities less those of a φ that knows nothing, if any.
+
+        In closed form these are predicted losses, divided by −λ, up to a constant per input.
+        """
+        families = dict(zip(self.phi.names, self.phi.families, strict=True))
+        return {
+            name: factor.logits - family.log_base
+            if isinstance(family := families[name], ClosedFormFamily)
+            else factor.logits
+            for name, factor in joint.finite().items()
+        }
 
     @override
     def forward(
@@ -301,7 +344,9 @@ class InstaAug(Augmenter):
         checks.check_call(len(x), n_samples=n_samples, targets=targets, exact=exact)
         classes = checks.check_classes(targets, self.settings)
         maps = self.phi.features(self.canonical(x))
-        joint = self.phi.decode(maps, classes, len(x))
+        predicted: dict[str, Tensor] = {}
+        learns = self.training and torch.is_grad_enabled()
+        joint = self.phi.decode(maps, classes, len(x), predicted=predicted if learns else None)
         samples = _every_choice(joint) if exact else joint.draw(n_samples, generator=generator)
         theta = joint.theta(samples)
         n = len(theta)
@@ -312,39 +357,44 @@ class InstaAug(Augmenter):
             theta=theta,
             log_prob=joint.log_prob(tuple(s.detach() for s in samples)),
             entropy=joint.entropies(),
-            score_factors=self._score_factors(joint, samples, maps),
+            score_factors=self._score_factors(joint, samples, maps, predicted),
             value=self.baseline_heads.value(maps, len(x)),
             exhaustive=exact,
         )
 
     def _score_factors(
-        self, joint: Joint, samples: Samples, maps: Sequence[Maps]
+        self, joint: Joint, samples: Samples, maps: Sequence[Maps], predicted: Mapping[str, Tensor]
     ) -> tuple[ScoreFactor, ...]:
         drawn = dict(zip(joint.factors, samples, strict=True))
         return tuple(
             ScoreFactor(
                 factor.logits,
                 factor.index(drawn[name]),
-                self.baseline_heads.critic(name, maps, len(factor.logits)),
+                predicted[name]
+                if name in predicted
+                else self.baseline_heads.critic(name, maps, len(factor.logits)),
             )
             for name, factor in joint.finite().items()
         )
 
     @override
     def objective(self, losses: Tensor, batch: AugmentedBatch) -> Tensor:
-        """Mean loss plus score-function term minus λ times the entropy; moves λ in training."""
+        """Mean loss plus what φ learns from, minus λ times the entropy; moves λ in training."""
         losses = checks.check_losses(losses, batch)
         checks.warn_in_evaluation_mode(training=self.training)
         if batch.exhaustive:
             risk = exact_risk(losses, batch.score_factors[0].log_probs)
         else:
-            risk = score_risk(
+            estimate = score_risk
+            if self.settings.estimator == "closed_form":
+                estimate = closed_form_risk
+            risk = estimate(
                 losses, batch.score_factors, baseline=self.settings.baseline, value=batch.value
             )
         entropy = batch.entropy.mean(dim=0)
-        moves = self.training and torch.is_grad_enabled()
-        weight = self.band.update(entropy) if moves else self.band.weight
-        return risk - (weight * entropy).sum()
+        if self.training and torch.is_grad_enabled():
+            self.band.update(entropy)
+        return risk - (self.weight * entropy).sum()
 
     @override
     def draw(
@@ -387,7 +437,7 @@ class InstaAug(Augmenter):
     @override
     def monitor(self, batch: AugmentedBatch) -> Mapping[str, Tensor]:
         """Mean entropy in nats, λ, and mean width of the range or side of the box, by factor."""
-        spaces, weight = self.transform.spaces, self.band.weight
+        spaces, weight = self.transform.spaces, self.weight
         entropy = batch.entropy.detach().mean(dim=0)
         numbers = {f"entropy/{name}": entropy[i] for i, name in enumerate(spaces)}
         numbers |= {f"weight/{name}": weight[i] for i, name in enumerate(spaces)}
@@ -439,15 +489,16 @@ class InstaAug(Augmenter):
             what = phi.grids[name].description if name in phi.grids else _extent(spaces[name])
             lines.append(
                 f"{name}: {what}, entropy in [{low:.2f}, {high:.2f}] of {family.max_entropy:.2f} "
-                f"nats, λ = {float(band.weight[i]):.3g}"
+                f"nats, λ = {float(self.weight[i]):.3g}"
             )
         how = CONDITIONS[settings.conditioning]
         if phi.network is not None:
             count = sum(p.numel() for p in phi.parameters())
             how += f" with {settings.network} ({count:,} parameters)"
         kinds = {family.is_finite for family in phi.families}
-        exact = settings.estimator == "exact"
-        score = "exact gradient" if exact else f"score function with {settings.baseline} baseline"
+        score = {"exact": "exact gradient", "closed_form": "closed form"}.get(
+            settings.estimator, f"score function with {settings.baseline} baseline"
+        )
         gradients = [score] * (True in kinds) + ["pathwise gradient"] * (False in kinds)
         lines.append(f"{how}, {' and '.join(gradients)}, λ by the {band.rule} rule")
         return "\n".join(lines)

@@ -22,7 +22,7 @@ from instaaug.transforms import (
 
 __all__ = ["Estimator", "InstaAugSettings", "as_composition", "auto_baseline"]
 
-Estimator = Literal["auto", "pathwise", "score", "exact"]
+Estimator = Literal["auto", "pathwise", "score", "exact", "closed_form"]
 Bands = Band | Mapping[str, Band] | None
 
 CHOICES: Mapping[str, Any] = {
@@ -151,7 +151,12 @@ class InstaAugSettings:
 def auto_baseline(
     transform: Composition, conditioning: Conditioning, estimator: Estimator
 ) -> Baseline:
-    """``"value"`` where φ reads the input and finite factors are sampled, else ``"batch"``."""
+    """``"value"`` where φ reads the input and finite factors are sampled, else ``"batch"``.
+
+    The closed form compares samples of the same input, where there are several.
+    """
+    if estimator == "closed_form" and conditioning == "input":
+        return "rloo"
     any_finite = any(not isinstance(space, Interval) for space in transform.spaces.values())
     return "value" if any_finite and conditioning == "input" and estimator != "exact" else "batch"
 

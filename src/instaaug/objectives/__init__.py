@@ -1,7 +1,13 @@
 """What is minimized: gradient estimators and the entropy band, on plain tensors."""
 
 from instaaug.objectives.entropy_band import Band, EntropyBand, Rule, band_limits
-from instaaug.objectives.estimators import Baseline, ScoreFactor, exact_risk, score_risk
+from instaaug.objectives.estimators import (
+    Baseline,
+    ScoreFactor,
+    closed_form_risk,
+    exact_risk,
+    score_risk,
+)
 from instaaug.objectives.view_losses import (
     Loss,
     ViewObjective,
@@ -19,6 +25,7 @@ __all__ = [
     "ScoreFactor",
     "ViewObjective",
     "band_limits",
+    "closed_form_risk",
     "ensemble_loss",
     "exact_risk",
     "n_views_loss",

@@ -6,10 +6,11 @@ from typing import Literal
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 from typing_extensions import override
 
 from instaaug.errors import ArgumentError, UnknownNameError
+from instaaug.functional.processes import mean_over_processes
 
 __all__ = ["Band", "EntropyBand", "Rule", "band_limits"]
 
@@ -104,21 +105,13 @@ class EntropyBand(nn.Module):
     @torch.no_grad()
     def update(self, entropy: Float[Tensor, " f"]) -> Float[Tensor, " f"]:
         """Move λ after seeing the mean entropy of a training batch; returns the new λ."""
-        error = self.violation(_mean_over_processes(entropy.detach().to(self.weight)))
+        error = self.violation(mean_over_processes(entropy.detach().to(self.weight)))
         if self.rule == "pi":
             self.memory.add_(self.integral * error).clamp_(0.0, self.max_weight)
             self.weight.copy_(self.memory + self.proportional * error)
         elif self.rule == "multiplicative":
             self.weight.mul_(self.factor ** error.sign()).clamp_(1e-8, self.max_weight)
         return self.weight.clone()
-
-
-def _mean_over_processes(value: Tensor) -> Tensor:
-    if not (distributed.is_available() and distributed.is_initialized()):
-        return value
-    total = value.clone()
-    distributed.all_reduce(total)
-    return total / distributed.get_world_size()
 
 
 def band_limits(

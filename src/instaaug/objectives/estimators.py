@@ -15,7 +15,14 @@ from torch import Tensor
 
 from instaaug.errors import ArgumentError
 
-__all__ = ["Baseline", "ScoreFactor", "exact_risk", "leave_one_out", "score_risk"]
+__all__ = [
+    "Baseline",
+    "ScoreFactor",
+    "closed_form_risk",
+    "exact_risk",
+    "leave_one_out",
+    "score_risk",
+]
 
 Baseline = Literal["none", "batch", "value", "rloo", "critic"]
 Losses = Float[Tensor, "n batch"]
@@ -78,6 +85,37 @@ def score_risk(
     if baseline == "value" and value is not None:
         risk = risk + (value - fixed).square().mean()
     return risk
+
+
+def closed_form_risk(
+    losses: Losses,
+    factors: Sequence[ScoreFactor],
+    *,
+    baseline: Baseline,
+    value: Float[Tensor, " batch"] | None = None,
+) -> Scalar:
+    r"""Mean loss, plus the squared error of predicted losses, :math:`V(x) + \sum_f A_f(x, k_f)`.
+
+    :math:`A_f` is the critic of a factor. The draws may come from any distribution; what is
+    predicted does not depend on it. V is fitted apart, so that its error does not disturb A: for
+    A, V is the mean over the samples of an input with the baseline ``"rloo"``, if there are
+    several; otherwise ``value``, if there is one, less its mean error in the batch; and zero with
+    ``"none"``.
+    """
+    predicted = [f.at_draws(f.critic) for f in factors if f.critic is not None]
+    if not predicted:
+        return losses.mean()
+    rest = losses.detach() - torch.stack(predicted).sum(dim=0)
+    if baseline == "rloo" and len(rest) > 1:
+        error = rest.var(dim=0).mean()
+    elif baseline == "none":
+        error = rest.square().mean()
+    else:
+        apart = rest if value is None else rest - value.detach()
+        error = (apart - apart.mean()).square().mean()
+    if value is not None:
+        error = error + (rest.detach() - value).square().mean()
+    return losses.mean() + error
 
 
 def _baseline_values(

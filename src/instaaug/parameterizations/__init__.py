@@ -3,11 +3,14 @@
 from instaaug.parameterizations.crop_grid import CropGrid, GridLevel
 from instaaug.parameterizations.families import (
     CategoricalFamily,
+    ClosedFormFamily,
     Family,
     UniformFamily,
+    equal_sizes,
     make_family,
 )
 from instaaug.parameterizations.invariance import (
+    BoxScorer,
     ClassHead,
     Conditioning,
     Head,
@@ -18,8 +21,10 @@ from instaaug.parameterizations.invariance import (
 )
 
 __all__ = [
+    "BoxScorer",
     "CategoricalFamily",
     "ClassHead",
+    "ClosedFormFamily",
     "Conditioning",
     "CropGrid",
     "Family",
@@ -30,5 +35,6 @@ __all__ = [
     "PooledHead",
     "SharedHead",
     "UniformFamily",
+    "equal_sizes",
     "make_family",
 ]

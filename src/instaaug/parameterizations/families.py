@@ -1,6 +1,7 @@
 """Families: how raw network numbers become a distribution over one space."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from math import exp, inf, log
 
 import torch
@@ -15,17 +16,31 @@ from instaaug.distributions import (
     ThetaDistribution,
     UniformBox,
 )
+from instaaug.errors import ArgumentError
+from instaaug.functional.processes import mean_over_processes
 from instaaug.parameterizations.crop_grid import CropGrid
 from instaaug.shapes import at_least_float32
 from instaaug.spaces import Choices, Interval, Space
 
-__all__ = ["BoxFamily", "CategoricalFamily", "Family", "UniformFamily", "make_family"]
+__all__ = [
+    "BoxFamily",
+    "CategoricalFamily",
+    "ClosedFormFamily",
+    "Family",
+    "UniformFamily",
+    "equal_sizes",
+    "make_family",
+]
 
 Raw = Float[Tensor, "batch n_raw"]
 
 SMALLEST_SHARE = 1e-6  # of the room on either side; narrower boxes have no finite entropy left
 RANDOM_SIDES = (0.25, 1.0)  # of random crops, as in RandomAugmentation
 LEAST_LOGIT = -30.0  # a row that starts lower would never come back
+REACH = log(4.0)  # how far λ may move for one batch, as a logarithm
+N_HALVINGS = 10  # of that range: λ is found to 0.3 %
+PULL = 0.1  # of what λ of a batch adds to the one that is kept
+LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e4
 
 
 class Family(nn.Module, ABC):
@@ -213,6 +228,124 @@ class BoxFamily(CategoricalFamily):
         return RandomBoxes.between(*RANDOM_SIDES, like)
 
 
+class ClosedFormFamily(Family):
+    r"""The best distribution over a table for predicted losses; nothing but these is learned.
+
+    Raw numbers are losses :math:`\ell_k` of the rows. With base measure b, the minimizer of
+    :math:`\sum_k p_k \ell_k + \lambda\,\mathrm{KL}(p \,\|\, b)` is
+
+    .. math:: p_k \propto b_k \exp(-\ell_k / \lambda),
+
+    and so does not change if a constant is added to all losses of an input. λ is not learned but
+    solved for: :meth:`solve` moves it as far as the mean entropy of a batch is out of the band.
+    A moving average is kept in a buffer, which is what evaluation uses.
+
+    Arguments:
+        family: Makes the distribution from logits.
+        log_base: Logarithm of the base measure; that of all rows of one size of box, say, adds up
+            to the same for each size.
+        band: Least and largest mean entropy in nats.
+        weight: λ at the start.
+
+    Example:
+        >>> rows = CategoricalFamily(torch.eye(2), torch.zeros(2))
+        >>> best = ClosedFormFamily(rows, torch.zeros(2), band=(0.5, 0.6), weight=1.0)
+        >>> best(torch.tensor([[0.0, 3.0]])).probs  # 1 : exp(-3)
+        tensor([[0.9526, 0.0474]])
+        >>> weight = best.solve(torch.tensor([[0.0, 3.0]]))
+        >>> round(float(best(torch.tensor([[0.0, 3.0]]), weight).entropy()), 2)
+        0.5
+    """
+
+    is_finite = True
+    log_base: Tensor
+    weight: Tensor
+
+    def __init__(
+        self,
+        family: CategoricalFamily,
+        log_base: Float[Tensor, " k"],
+        *,
+        band: tuple[float, float],
+        weight: float,
+    ) -> None:
+        super().__init__()
+        self.family, self.band = family, band
+        self.n_raw, self.max_entropy = family.n_raw, family.max_entropy
+        log_base = torch.log_softmax(log_base, dim=-1)
+        self.register_buffer("log_base", log_base, persistent=False)
+        self.register_buffer("weight", torch.tensor(min(max(weight, LEAST_WEIGHT), MOST_WEIGHT)))
+        largest = float(_entropies(log_base))
+        if band[0] > largest + 1e-4:
+            raise ArgumentError(
+                f"`entropy` cannot be reached by the closed form: got H_min = {band[0]:.3g} nats, "
+                f"but where nothing is known it draws all sizes equally often, which has an "
+                f'entropy of {largest:.3g}. Lower the band, or choose estimator="score".'
+            )
+
+    @override
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "ClosedFormFamily":
+        """Move devices, but keep λ in float32."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.weight = self.weight.float()
+        return self
+
+    def centered(self, raw: Raw) -> Raw:
+        """The losses less their mean over the base measure: what is gained or lost by a row."""
+        raw = at_least_float32(raw)
+        return raw - (raw * self.log_base.exp().to(raw.dtype)).sum(dim=-1, keepdim=True)
+
+    @override
+    def forward(
+        self, raw: Raw, weight: Float[Tensor, ""] | None = None
+    ) -> CategoricalTheta | JitteredBoxes:
+        """The best distribution of each input; it carries no gradient.
+
+        Arguments:
+            raw: Predicted losses.
+            weight: λ; the one that is kept by default.
+        """
+        with torch.no_grad():
+            return self.family(self._logits(raw, self.weight if weight is None else weight))
+
+    def _logits(self, raw: Raw, weight: Float[Tensor, ""]) -> Raw:
+        centered = self.centered(raw)
+        return self.log_base.to(centered.dtype) - centered / weight.to(centered.dtype)
+
+    @torch.no_grad()
+    def solve(self, raw: Raw) -> Float[Tensor, ""]:
+        """λ with which the mean entropy of a batch is within the band; moves the one that is kept.
+
+        One batch changes λ at most by a factor of four. Processes agree on the mean of log λ.
+        """
+        kept = self.weight.log()
+        entropy = self._mean_entropy(raw, kept)
+        target = entropy.clamp(*self.band)
+        low, high = kept - REACH, kept + REACH
+        for _ in range(N_HALVINGS):
+            middle = (low + high) / 2
+            is_below = self._mean_entropy(raw, middle) < target
+            low, high = torch.where(is_below, middle, low), torch.where(is_below, high, middle)
+        found = torch.where(entropy == target, kept, (low + high) / 2)
+        found = mean_over_processes(found).clamp(log(LEAST_WEIGHT), log(MOST_WEIGHT))
+        self.weight.copy_(torch.lerp(kept, found, PULL).exp())
+        return found.exp()
+
+    def _mean_entropy(self, raw: Raw, log_weight: Float[Tensor, ""]) -> Float[Tensor, ""]:
+        return _entropies(self._logits(raw, log_weight.exp())).mean()
+
+    @override
+    def raw_at(self, entropy: float) -> Float[Tensor, " n_raw"]:
+        """No row is better than another: the base measure, whatever the entropy."""
+        return torch.zeros(self.n_raw)
+
+    @override
+    def without_class(
+        self, table: Float[Tensor, "classes n_raw"], batch: int
+    ) -> ThetaDistribution:
+        return self.family.without_class(table, batch)
+
+
 def make_family(space: Space, grid: CropGrid | None = None) -> Family:
     """The family that belongs to a space; a space of boxes needs its ``grid``."""
     if isinstance(space, Interval):
@@ -224,6 +357,17 @@ def make_family(space: Space, grid: CropGrid | None = None) -> Family:
         return CategoricalFamily(table, preference)
     grid = grid or CropGrid(space.levels, max_outside=space.max_outside)
     return BoxFamily(grid, jitter=space.jitter, changes_inside=space.changes_inside)
+
+
+def equal_sizes(grid: CropGrid) -> Float[Tensor, " k"]:
+    """Logarithm of a measure over boxes under which all sizes are equally likely."""
+    counts = [rows * columns for rows, columns in (level.shape for level in grid.levels)]
+    return torch.cat([torch.full((n,), -log(n * len(counts))) for n in counts])
+
+
+def _entropies(logits: Float[Tensor, "*batch k"]) -> Float[Tensor, "*batch"]:
+    log_probs = torch.log_softmax(logits, dim=-1)
+    return -(log_probs.exp() * log_probs).sum(dim=-1)
 
 
 def _large_then_central(boxes: Float[Tensor, "k 4"]) -> Float[Tensor, " k"]:

@@ -14,10 +14,11 @@ from instaaug.distributions import Joint
 from instaaug.errors import ArgumentError
 from instaaug.networks import FeatureNetwork, feature_channels
 from instaaug.parameterizations.crop_grid import CropGrid, GridLevel
-from instaaug.parameterizations.families import Family
+from instaaug.parameterizations.families import ClosedFormFamily, Family
 from instaaug.shapes import Images, Maps
 
 __all__ = [
+    "BoxScorer",
     "ClassHead",
     "Conditioning",
     "Head",
@@ -33,6 +34,8 @@ Conditioning = Literal["input", "none", "class"]
 Classes = Int[Tensor, " batch"] | None
 
 POOLED_SIDE = 4
+N_PLACES = 8  # per axis, where features are pooled over boxes
+N_HIDDEN = 32
 SMALL = 0.1  # weights of a head start a tenth of the usual size, so that its bias decides
 
 
@@ -107,6 +110,64 @@ class LocationHead(Head):
                 score = _resize(scorer(features), shape)
             logits.append(score.flatten(1))
         return torch.cat(logits, dim=1) + self.bias
+
+
+class BoxScorer(Head):
+    r"""One small network scores every box by what lies in it, in the image, and by its size.
+
+    .. math:: r_k = c_k + w \cdot \mathrm{ReLU}(U \bar f_k + W \bar f + e_{\text{size}(k)})
+
+    with :math:`\bar f_k` the mean of the features over box k and :math:`\bar f` that over the
+    image. Means over boxes are a product with a fixed matrix, boxes × places. As all boxes share
+    U, W and w, what is learned from one is known of the others.
+    """
+
+    pooling: Tensor
+    size_of: Tensor
+
+    def __init__(self, channels: Sequence[int], grid: CropGrid, bias: Bias) -> None:
+        super().__init__()
+        self.register_buffer("pooling", box_means(grid.boxes, N_PLACES), persistent=False)
+        counts = [rows * columns for rows, columns in (level.shape for level in grid.levels)]
+        size_of = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))
+        self.register_buffer("size_of", size_of, persistent=False)
+        self.in_box = nn.Conv2d(sum(channels), N_HIDDEN, 1, bias=False)
+        self.in_image = nn.Linear(sum(channels), N_HIDDEN)
+        self.size = nn.Embedding(len(counts), N_HIDDEN)
+        self.score = nn.Linear(N_HIDDEN, 1, bias=False)
+        self.bias = nn.Parameter(bias.clone())
+        nn.init.zeros_(self.score.weight)  # all inputs start alike
+
+    @override
+    def forward(self, maps: Sequence[Maps], classes: Classes, batch: int) -> Raw:
+        shape = (N_PLACES, N_PLACES)
+        features = torch.cat([_resize(F.relu(m), shape) for m in maps], dim=1)
+        places = self.in_box(features).flatten(
+            2
+        )  # pooling is linear, too, and needs less this way
+        boxes = self.pooling.to(places.dtype) @ places.transpose(1, 2)
+        image = self.in_image(features.mean(dim=(2, 3)))
+        hidden = boxes + image[:, None] + self.size(self.size_of)
+        return self.score(F.relu(hidden)).squeeze(-1) + self.bias
+
+
+def box_means(boxes: Float[Tensor, "k 4"], n_places: int) -> Float[Tensor, "k places"]:
+    """The matrix that averages an n × n map over boxes: shares of the cells, row by row.
+
+    What lies outside of the image does not count; a box that is wholly outside has zeros.
+
+    Example:
+        >>> box_means(torch.tensor([[-0.5, 0.0, 1.0, 2.0]]), 2)  # the left half
+        tensor([[0.5000, 0.0000, 0.5000, 0.0000]])
+    """
+    edges = torch.linspace(-1, 1, n_places + 1)
+    starts, ends = boxes[:, :2] - boxes[:, 2:] / 2, boxes[:, :2] + boxes[:, 2:] / 2
+    overlap = torch.minimum(ends[..., None], edges[1:]) - torch.maximum(
+        starts[..., None], edges[:-1]
+    )
+    across, down = overlap.clamp(min=0).unbind(1)
+    area = (down[:, :, None] * across[:, None, :]).flatten(1)
+    return area / area.sum(dim=1, keepdim=True).clamp(min=1e-6)
 
 
 class SharedHead(Head):
@@ -207,11 +268,11 @@ class InvarianceModule(nn.Module):
         self.grids = dict(grids)
         self.families = nn.ModuleList(families.values())
         self.heads = nn.ModuleList(
-            self._make_head(name, family.raw_at(start[name]), num_classes)
+            self._make_head(name, family, family.raw_at(start[name]), num_classes)
             for name, family in families.items()
         )
 
-    def _make_head(self, name: str, bias: Tensor, num_classes: int | None) -> Head:
+    def _make_head(self, name: str, family: Family, bias: Tensor, num_classes: int | None) -> Head:
         if self.conditioning == "none":
             return SharedHead(bias)
         if self.conditioning == "class":
@@ -221,6 +282,8 @@ class InvarianceModule(nn.Module):
                     f"{num_classes}."
                 )
             return ClassHead(bias, num_classes=num_classes)
+        if isinstance(family, ClosedFormFamily) and name in self.grids:
+            return BoxScorer(self.channels, self.grids[name], bias)
         return self.make_input_head(name, bias)
 
     def make_input_head(self, name: str, bias: Float[Tensor, " n_raw"]) -> Head:
@@ -233,16 +296,36 @@ class InvarianceModule(nn.Module):
         """Feature maps of the inputs, finest first; none if φ does not read the inputs."""
         return [] if self.network is None else list(self.network(x))
 
-    def decode(self, maps: Sequence[Maps], classes: Classes, batch: int) -> Joint:
-        """The distributions that belong to feature maps or classes."""
+    def decode(
+        self,
+        maps: Sequence[Maps],
+        classes: Classes,
+        batch: int,
+        *,
+        predicted: dict[str, Raw] | None = None,
+    ) -> Joint:
+        """The distributions that belong to feature maps or classes.
+
+        Arguments:
+            maps: Feature maps, finest first.
+            classes: Labels, which only class heads read.
+            batch: Number of inputs.
+            predicted: Receives, with gradient, the losses that factors in closed form predict
+                for their choices; λ of these factors is solved for the batch.
+        """
         without_class = classes is None and not self.training
         factors = {}
         for name, family, head in zip(self.names, self.families, self.heads, strict=True):
             assert isinstance(family, Family)  # noqa: S101  # nn.ModuleList is untyped
             if without_class and isinstance(head, ClassHead):
                 factors[name] = family.without_class(head.raw, batch)
-            else:
-                factors[name] = family(head(maps, classes, batch))
+                continue
+            raw = head(maps, classes, batch)
+            if predicted is None or not isinstance(family, ClosedFormFamily):
+                factors[name] = family(raw)
+                continue
+            factors[name] = family(raw, family.solve(raw.detach()))
+            predicted[name] = family.centered(raw)
         return Joint(factors)
 
     @override

@@ -254,8 +254,8 @@ class PhiSettings(Settings):
         "glance", "Its network: glance, pyramid, preact_resnet18, preact_resnet18_bn or basic_cnn."
     )
     width: float = setting(1.0, "Multiplies the channels of the network.", at_least=0)
-    estimator: Literal["auto", "pathwise", "score", "exact"] = setting(
-        "auto", "How its gradient is estimated."
+    estimator: Literal["auto", "pathwise", "score", "exact", "closed_form"] = setting(
+        "auto", "How its gradient is estimated; closed_form predicts the loss of every box."
     )
     baseline: Literal["auto", "none", "batch", "value", "rloo", "critic"] = setting(
         "auto", "What the score function subtracts to be less noisy."

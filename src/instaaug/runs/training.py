@@ -40,6 +40,7 @@ from instaaug.tasks import (
     MetricsTable,
     SamplePictures,
     WholeCheckpointIO,
+    correlate_losses,
     evaluate,
     make_predictor,
     summarize_augmenter,
@@ -59,6 +60,7 @@ __all__ = [
 N_SHOWN = 8
 N_SAMPLES = 7
 MOST_SUMMARIZED = 2000
+MOST_CORRELATED = 100  # images, each of which the model sees twenty times
 
 
 def train(
@@ -154,6 +156,11 @@ def evaluate_task(
     sample = data.subset(evenly_spaced_indices(len(data), MOST_SUMMARIZED))  # of all classes
     if learned := summarize_augmenter(task, BatchLoader(sample, config.data.batch_size)):
         results["learned"] = learned
+        if not isinstance(task, ContrastiveTask):
+            few = data.subset(evenly_spaced_indices(len(data), MOST_CORRELATED))
+            batches = BatchLoader(few, config.data.batch_size)
+            for name, numbers in correlate_losses(task, batches).items():
+                learned[name] |= numbers
     return results
 
 

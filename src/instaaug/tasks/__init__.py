@@ -10,7 +10,12 @@ from instaaug.tasks.callbacks import (
     WholeCheckpointIO,
 )
 from instaaug.tasks.contrastive import ContrastiveTask
-from instaaug.tasks.evaluation import evaluate, make_predictor, summarize_augmenter
+from instaaug.tasks.evaluation import (
+    correlate_losses,
+    evaluate,
+    make_predictor,
+    summarize_augmenter,
+)
 from instaaug.tasks.loader import BatchLoader
 from instaaug.tasks.optimization import Optimization
 from instaaug.tasks.supervised import RegressionTask, SupervisedTask
@@ -32,6 +37,7 @@ __all__ = [
     "SupervisedTask",
     "Tally",
     "WholeCheckpointIO",
+    "correlate_losses",
     "evaluate",
     "make_predictor",
     "summarize_augmenter",

@@ -4,15 +4,23 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from instaaug.augmentation import InstaAug
 from instaaug.augmentation.views import Merge, Select
-from instaaug.functional.probability import mutual_information
+from instaaug.functional.probability import gumbel_top_k, mutual_information
+from instaaug.parameterizations import equal_sizes
 from instaaug.scores import Tally
 from instaaug.tasks.task import AugmentedTask
 
-__all__ = ["Predictor", "evaluate", "make_predictor", "summarize_augmenter"]
+__all__ = [
+    "Predictor",
+    "correlate_losses",
+    "evaluate",
+    "make_predictor",
+    "summarize_augmenter",
+]
 
 Batches = Iterable[tuple[Tensor, Tensor]]
 Predictor = Callable[[Tensor], Tensor]
@@ -85,10 +93,87 @@ def summarize_augmenter(task: AugmentedTask, batches: Batches) -> dict[str, dict
         name: {
             "entropy": float(mean[i]),
             "band": list(band),
-            "weight": float(augmenter.band.weight[i]),
+            "weight": float(augmenter.weight[i]),
         }
         for i, (name, band) in enumerate(augmenter.limits.items())
     }
     for name, rows in probs.items():
         numbers[name]["mutual_information"] = float(mutual_information(torch.cat(rows)))
     return numbers
+
+
+@torch.no_grad()
+def correlate_losses(
+    task: AugmentedTask, batches: Batches, *, n_choices: int = 20
+) -> dict[str, dict[str, float]]:
+    """How well φ's preferences agree with the losses of the model, per finite factor.
+
+    Some choices, the same for all images and of all sizes of boxes, are tried on every image,
+    other factors at rest. ``loss_correlation`` is the correlation within an image of −log p and
+    the loss, averaged over images; ``own_loss_correlation`` is that of what is left of both when
+    the mean of each choice over all images is taken away: what φ knows of the image itself.
+
+    Arguments:
+        task: Of classification or regression; other augmenters than InstaAug have no numbers.
+        batches: Images, which the model should not have learned from, with their targets.
+        n_choices: Choices that are tried.
+    """
+    augmenter = task.augmenter
+    if not isinstance(augmenter, InstaAug) or augmenter.settings.conditioning == "class":
+        return {}
+    task.eval()
+    found: dict[str, list[tuple[Tensor, Tensor]]] = {}
+    device = task.mean.device
+    for images, labels in batches:
+        x, targets = task.normalize(images.to(device)), labels.to(device)
+        joint = augmenter.distribution(x)
+        for name, preference in augmenter.preferences(joint).items():
+            tried = _choices(augmenter, name, n_choices, preference)
+            rows = joint.finite()[name].table[tried]
+            losses = _losses_of_choices(task, augmenter, name, rows, x, targets)
+            liked = preference.expand(len(x), -1)[:, tried]
+            found.setdefault(name, []).append((-liked, losses))
+    return {
+        name: _correlations(*(torch.cat(parts).double() for parts in zip(*pairs, strict=True)))
+        for name, pairs in found.items()
+    }
+
+
+def _choices(augmenter: InstaAug, name: str, n: int, like: Tensor) -> Tensor:
+    """Numbers of choices to try, always the same."""
+    grid, k = augmenter.phi.grids.get(name), like.shape[-1]
+    base = torch.zeros(k) if grid is None else equal_sizes(grid)
+    drawn = gumbel_top_k(base, min(n, k), generator=torch.Generator().manual_seed(0))
+    return drawn.sort().values.to(like.device)
+
+
+def _losses_of_choices(
+    task: AugmentedTask, augmenter: InstaAug, name: str, rows: Tensor, x: Tensor, targets: Tensor
+) -> Float[Tensor, "batch tried"]:
+    spaces = augmenter.transform.spaces
+    first = sum(spaces[other].size for other in list(spaces)[: list(spaces).index(name)])
+    theta = augmenter.transform.identity(len(x), like=x)
+    losses = []
+    for row in rows.to(theta.dtype):
+        theta[:, first : first + len(row)] = row
+        losses.append(task.losses(task.model(augmenter.render(x, theta)), targets))
+    return torch.stack(losses, dim=1)
+
+
+def _correlations(
+    predicted: Float[Tensor, "inputs k"], losses: Float[Tensor, "inputs k"]
+) -> dict[str, float]:
+    own = [table - table.mean(dim=0) for table in (predicted, losses)]
+    return {
+        "loss_correlation": float(_correlation(predicted, losses).mean()),
+        "own_loss_correlation": float(_correlation(*own).mean()),
+    }
+
+
+def _correlation(
+    a: Float[Tensor, "inputs k"], b: Float[Tensor, "inputs k"]
+) -> Float[Tensor, " inputs"]:
+    """Within each input; 0 where either does not vary."""
+    a, b = (table - table.mean(dim=1, keepdim=True) for table in (a, b))
+    product = (a * b).sum(dim=1)
+    return product / (a.norm(dim=1) * b.norm(dim=1)).clamp(min=1e-9)

@@ -17,6 +17,7 @@ from typing_extensions import override
 from instaaug.augmentation import AugmentedBatch, Augmenter, HeldOutBatch, HeldOutLearner
 from instaaug.data import LabeledImages
 from instaaug.errors import ArgumentError, NonFiniteError
+from instaaug.functional.processes import mean_over_processes
 from instaaug.networks.model_interface import evaluation_mode
 from instaaug.scores import Tally
 from instaaug.shapes import Images
@@ -419,10 +420,7 @@ class EpochMeans:
         if not self.sums:
             return {}
         means = torch.stack([total / self.counts[n] for n, total in self.sums.items()])
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            torch.distributed.all_reduce(means)
-            means /= torch.distributed.get_world_size()
-        return dict(zip(self.sums, means.tolist(), strict=True))
+        return dict(zip(self.sums, mean_over_processes(means).tolist(), strict=True))
 
 
 def draw_held_out(
@@ -447,8 +445,5 @@ def add_gradients(objective: Tensor, module: nn.Module) -> None:
     learned = [p for p in module.parameters() if p.requires_grad]
     gradients = torch.autograd.grad(objective, learned, materialize_grads=True)
     for parameter, gradient in zip(learned, gradients, strict=True):
-        mean = gradient
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            torch.distributed.all_reduce(mean)
-            mean = mean / torch.distributed.get_world_size()
+        mean = mean_over_processes(gradient)
         parameter.grad = mean if parameter.grad is None else parameter.grad + mean
