@@ -140,8 +140,13 @@ def test_no_baseline_waits(baseline: Any) -> None:
 
 @pytest.mark.parametrize(
     ("transform", "estimator"),
-    [(T.Crop(), "score"), (T.Rotation(), "pathwise"), (FEW_BOXES, "exact")],
-    ids=["score", "pathwise", "exact"],
+    [
+        (T.Crop(), "score"),
+        (T.Rotation(), "pathwise"),
+        (FEW_BOXES, "exact"),
+        (T.Crop(), "closed_form"),
+    ],
+    ids=["score", "pathwise", "exact", "closed_form"],
 )
 def test_no_estimator_waits(transform: T.Transform, estimator: Any) -> None:
     take_step_on_device(InstaAug(transform, estimator=estimator))

@@ -51,8 +51,17 @@ def read(file: Path) -> Any:
     return json.loads(file.read_text())
 
 
+CLOSED_FORM = ("--phi.estimator", "closed_form", "--entropy", "[2, 2.5]")
+CROSS_FIT = (*CLOSED_FORM, "--phi.signal", "rotating", "--phi.signal_share", "1")
+
+
 @pytest.mark.slow  # starts Python twice
-def test_two_processes_agree_in_every_step_and_write_one_result(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "phi", [(), CLOSED_FORM, CROSS_FIT], ids=["score", "closed_form", "cross_fit"]
+)
+def test_two_processes_agree_in_every_step_and_write_one_result(
+    phi: tuple[str, ...], tmp_path: Path
+) -> None:
     gray_levels(tmp_path / "a.npz", n=62)  # 45 to train on: two steps of 2 × 8, and 13 are left
     settings = (
         "--trainer.max_epochs",
@@ -64,7 +73,7 @@ def test_two_processes_agree_in_every_step_and_write_one_result(tmp_path: Path) 
         "--trainer.log_every_n_steps",
         "1",
     )
-    output = instaaug(tmp_path, "train", "a.npz", *settings, *TWO)
+    output = instaaug(tmp_path, "train", "a.npz", *settings, *phi, *TWO)
 
     first, second = (read(tmp_path / f"{rank}.json") for rank in range(2))
     n_images = [(a["n_images"], b["n_images"]) for a, b in zip(first, second, strict=True)]

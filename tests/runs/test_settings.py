@@ -130,7 +130,7 @@ def capture(config: TrainSettings, folder: Path) -> Captured:
         patch.setattr(training, "compile_training", lambda _: found.update(is_compiled=True))
         patch.setattr(torch, "set_num_threads", lambda n: found.update(n_threads=n))
         ready = training._prepare(Run(folder), config, [], None)
-        loaders = training._loaders(ready.splits, config, ready.trainer)
+        loaders = training._loaders(ready.splits, config, ready.trainer, ready.task.cross_fit)
         if config.task != "contrastive":
             training.evaluate_task(ready.task, ready.splits.test, config)
     batch_size = loaders["train_dataloaders"].batch_size
@@ -152,6 +152,7 @@ CONTEXT: dict[str, dict[str, Any]] = {  # where a setting matters only along wit
     "phi.baseline": {"transforms": "crop"},
     "phi.estimator": {"transforms": "crop"},
     "phi.network": {"transforms": "crop"},
+    "phi.signal_share": {"phi.signal": "held_out"},
     **{name: {"task": "contrastive"} for name in TRAIN if name.startswith("contrastive.")},
 }
 
@@ -187,6 +188,12 @@ def probability(name: str) -> Callable[[Captured], Any]:
 def checkpoint_minutes(seen: Captured) -> float:
     (one,) = [c for c in seen.trainer["callbacks"] if isinstance(c, Checkpoints)]
     return one.minutes
+
+
+def kept_from_the_model(seen: Captured) -> list[int]:
+    """By epoch, how many images are."""
+    cross_fit = seen.task.cross_fit
+    return [] if cross_fit is None else [len(cross_fit.rows(epoch)) for epoch in range(20)]
 
 
 def band(seen: Captured) -> list[float]:
@@ -273,6 +280,8 @@ EFFECTS: Mapping[str, Effect] = {
     "phi.schedule": ("cosine", of_phi("schedule")),
     "phi.rest_epochs": (2, of_task("phi_rest_epochs")),
     "phi.step": ("separate", of_task("phi_step")),
+    "phi.signal": ("held_out", kept_from_the_model),
+    "phi.signal_share": (0.3, kept_from_the_model),
     "optimizer": ("sgd", of_model("optimizer")),
     "optimizer.learning_rate": (0.5, of_model("learning_rate")),
     "optimizer.momentum": (0.5, of_model("momentum")),

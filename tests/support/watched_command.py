@@ -35,7 +35,7 @@ class Witness(Callback):
         x = batch[0]
         self.steps.append(
             {
-                "weight": pl_module.augmenter.band.weight.tolist(),
+                "weight": pl_module.augmenter.weight.tolist(),
                 "logged": {name: float(value) for name, value in pl_module.latest.items()},
                 "parameter": float(next(pl_module.model.parameters()).flatten()[0]),
                 "n_images": len(x),  # type: ignore[arg-type]

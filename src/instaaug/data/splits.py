@@ -11,7 +11,7 @@ from instaaug.data.labeled import LabeledImages
 from instaaug.data.labels import natural_order
 from instaaug.errors import ArgumentError, DataError, UnknownNameError
 
-__all__ = ["DataSplits", "SplitBy", "split", "split_off_validation"]
+__all__ = ["DataSplits", "SplitBy", "deal_folds", "split", "split_off_validation"]
 
 SplitBy = Literal["random", "block"]
 N_BLOCKS = 10
@@ -105,6 +105,22 @@ def split_off_validation(
         )
     parts = split(splits.train, test_fraction=fraction, seed=seed, by=by)
     return replace(splits, train=parts.train, validation=parts.test)
+
+
+def deal_folds(
+    data: LabeledImages, fraction: float, n_folds: int, *, seed: int = 0, by: SplitBy = "random"
+) -> list[np.ndarray]:
+    """The indices of some disjoint parts of the images, each with its share of every class.
+
+    Arguments:
+        data: The images.
+        fraction: Share of the images in each part.
+        n_folds: How many parts; of every class, one image or block may be in none of them.
+        seed: Which of the possible parts.
+        by: As in :func:`split`.
+    """
+    _check(seed, by, fraction=fraction)
+    return _deal(data, (fraction,) * n_folds, seed, by)
 
 
 def _check(seed: int, by: str, **fractions: float) -> None:

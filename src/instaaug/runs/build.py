@@ -28,17 +28,23 @@ from instaaug.tasks import (
     RegressionTask,
     SupervisedTask,
 )
+from instaaug.tasks.cross_fit import CrossFit
 from instaaug.tasks.representation import Representation
 from instaaug.transforms import Transform, make_transforms
 from instaaug.transforms.crop import PAPER_LEVELS
 
 __all__ = ["build_augmenter", "build_task", "check_method", "load_task"]
 
+CLOSED_FORM = ("closed_form", "auto")
 ROTATION_SETS = ("sprites", "mario-iggy", "sprite-angle", "mnist-6-9")
 
 
 def build_task(
-    config: TrainSettings, facts: DataFacts, *, held_out: LabeledImages | None = None
+    config: TrainSettings,
+    facts: DataFacts,
+    *,
+    held_out: LabeledImages | None = None,
+    cross_fit: CrossFit | None = None,
 ) -> AugmentedTask:
     """The model, the augmenter and how they are trained; the seed decides the first weights.
 
@@ -46,6 +52,7 @@ def build_task(
         config: Every setting.
         facts: On the data.
         held_out: Training images that the model is not shown, for methods that learn from such.
+        cross_fit: Training images that it is not shown for a while, for φ to learn from.
     """
     check_method(config)
     with torch.random.fork_rng(devices=[]):
@@ -67,6 +74,7 @@ def build_task(
         "n_samples": config.n_samples,
         "phi_step": config.phi.step,
         "held_out": held_out,
+        "cross_fit": cross_fit,
     }
     if config.task == "regression":
         return RegressionTask(
@@ -125,6 +133,8 @@ def build_augmenter(config: TrainSettings, facts: DataFacts) -> Augmenter:
     baseline = config.phi.baseline
     if config.task == "contrastive" and baseline == "auto" and not _reads_inputs(config):
         baseline = "none"  # the task centers its losses: nothing is left to subtract
+    elif config.task == "contrastive" and (config.phi.estimator, baseline) == CLOSED_FORM:
+        baseline = "value"  # both samples of an input have the same loss
     method = find_method(config.method.name)
     if config.crop.size is not None and "size" not in parameter_hints(method):
         raise ArgumentError(
@@ -216,18 +226,35 @@ def check_method(config: TrainSettings) -> None:
             f"`crop.layers` belongs to `crop.grid` receptive: got {list(config.crop.layers)} "
             "along with boxes of given sizes. Leave one of them out."
         )
-    has_own_steps = config.phi.step == "separate" or method.needs_held_out
+    own = config.phi.step == "separate" or config.phi.signal != "training"
+    has_own_steps = (own and method.learns_from_training_loss) or method.needs_held_out
     if has_own_steps and config.trainer.precision == "16-mixed":
         raise ArgumentError(
             "Steps of φ alone do not work with the gradient scaling of `trainer.precision` "
             "16-mixed. Choose bf16-mixed."
         )
+    if config.phi.signal != "training":
+        _check_signal(config)
     if name == "instaaug":
         _check_samples(config)
 
 
+def _check_signal(config: TrainSettings) -> None:
+    if config.task == "contrastive":
+        raise ArgumentError(
+            "`phi.signal` must be training in contrastive learning, whose loss compares an image "
+            f"with all others of its batch: got {config.phi.signal!r}."
+        )
+    if config.phi.estimator == "exact":
+        raise ArgumentError(
+            "`phi.signal` must be training for `phi.estimator` exact, which tries every box on "
+            f"the images of the model's own step: got {config.phi.signal!r}. Choose closed_form."
+        )
+
+
 def _check_samples(config: TrainSettings) -> None:
-    if config.phi.baseline == "rloo" and config.n_samples < 2:
+    compares = config.phi.estimator == "closed_form" or config.phi.signal != "training"
+    if config.phi.baseline == "rloo" and config.n_samples < 2 and not compares:
         raise ArgumentError(
             "`phi.baseline` rloo compares samples of an image: got `n_samples` 1. Take 2."
         )

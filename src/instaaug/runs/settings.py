@@ -117,7 +117,7 @@ class DataSettings(SourceSettings):
         at_least=0.001, at_most=1,
     )  # fmt: skip
     held_out_fraction: float = setting(
-        0.1, "Share of the training images that methods such as adaaug keep from the model.",
+        0.1, "Share of the training images that adaaug or phi.signal keep from the model.",
         at_least=0, at_most=0.5,
     )  # fmt: skip
     split: Literal["random", "block"] = setting(
@@ -269,6 +269,16 @@ class PhiSettings(Settings):
     step: Literal["joint", "separate"] = setting(
         "joint", "Learn along with the model, or after it in a pass of its own."
     )
+    signal: Literal["training", "held_out", "rotating"] = setting(
+        "training",
+        "Losses φ learns from: of images the model learns from, or that are kept from it for a "
+        "while, `data.held_out_fraction` of all; the same ones, or folds in turn.",
+    )
+    signal_share: float = setting(
+        0.6,
+        "Share of the epochs in which images are kept from the model; then φ is frozen.",
+        at_least=0, at_most=1,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

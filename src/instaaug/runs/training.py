@@ -46,6 +46,7 @@ from instaaug.tasks import (
     summarize_augmenter,
 )
 from instaaug.tasks.callbacks import sample_sheet
+from instaaug.tasks.cross_fit import CrossFit, make_cross_fit
 from instaaug.tasks.representation import Representation, collect_features
 
 __all__ = [
@@ -218,7 +219,7 @@ def _prepare(
             by=config.data.split,
         )
         splits, held_out = replace(splits, train=parts.train), parts.test
-    task = build_task(config, facts, held_out=held_out)
+    task = build_task(config, facts, held_out=held_out, cross_fit=_cross_fit(config, splits.train))
     if isinstance(task.augmenter, FastAutoAugment):
         check_search(task.augmenter)
     if config.trainer.compile:
@@ -226,6 +227,22 @@ def _prepare(
     with quiet_lightning(), _explain_refusals():
         trainer = _make_trainer(run, config, splits, callbacks)
     return _TrainingParts(splits, facts, task, trainer)
+
+
+def _cross_fit(config: TrainSettings, data: LabeledImages) -> CrossFit | None:
+    """What is kept from the model for φ, if it learns, and is to learn from that."""
+    if not find_method(config.method.name).learns_from_training_loss:
+        return None
+    return make_cross_fit(
+        data,
+        config.phi.signal,
+        fraction=config.data.held_out_fraction,
+        share=config.phi.signal_share,
+        n_epochs=config.trainer.max_epochs,
+        phi_starts=config.pretrain_epochs + config.phi.rest_epochs,
+        seed=config.seed,
+        by=config.data.split,
+    )
 
 
 def _fit(
@@ -242,7 +259,8 @@ def _fit(
         warnings.filterwarnings("ignore", message=r"The \.grad attribute of a Tensor")
         seed_everything(config.seed + trainer.global_rank, verbose=False)
         with forward_interrupts():
-            trainer.fit(task, **_loaders(splits, config, trainer), ckpt_path=_checkpoint(run))
+            loaders = _loaders(splits, config, trainer, task.cross_fit)
+            trainer.fit(task, **loaders, ckpt_path=_checkpoint(run))
     if not trainer.is_global_zero:
         return {}
     if task.augmenter.state_dict():
@@ -323,11 +341,14 @@ def _explain_refusals() -> Iterator[None]:
         ) from error
 
 
-def _loaders(splits: DataSplits, config: TrainSettings, trainer: Trainer) -> dict[str, Any]:
+def _loaders(
+    splits: DataSplits, config: TrainSettings, trainer: Trainer, cross_fit: CrossFit | None
+) -> dict[str, Any]:
+    left_out = None if cross_fit is None else cross_fit.rows
     place = {"rank": trainer.global_rank, "world": trainer.world_size}
     loaders: dict[str, Any] = {
         "train_dataloaders": BatchLoader(
-            splits.train, config.data.batch_size, seed=config.seed, **place
+            splits.train, config.data.batch_size, seed=config.seed, left_out=left_out, **place
         )
     }
     if splits.validation is not None:

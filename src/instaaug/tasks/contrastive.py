@@ -81,6 +81,11 @@ class ContrastiveTask(AugmentedTask):
         _check_augmenter(augmenter)
         if settings.get("phi_step", "joint") != "joint":
             raise ArgumentError('`phi_step` must be "joint" in contrastive learning.')
+        if settings.get("cross_fit") is not None:
+            raise ArgumentError(
+                "`cross_fit` must be None in contrastive learning, whose loss compares an image "
+                "with all others of its batch: got folds. Let φ learn from the training images."
+            )
         model = ProjectedEncoder(
             encoder, n_features=n_features, hidden=hidden, n_projected=n_projected
         )

@@ -1,6 +1,6 @@
 """Batches of images in an order that a seed decides, and that can be resumed anywhere."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -31,6 +31,8 @@ class BatchLoader:
         seed: Decides the order; without one the images come in their own order, all of them.
         rank: Number of this process.
         world: Number of processes.
+        left_out: The rows of the data that are left out in an epoch. Its others then come again
+            until the epoch is as long as the others are.
     """
 
     def __init__(
@@ -41,13 +43,14 @@ class BatchLoader:
         seed: int | None = None,
         rank: int = 0,
         world: int = 1,
+        left_out: Callable[[int], np.ndarray] | None = None,
     ) -> None:
         if seed is not None and len(data) < FEWEST * world:
             raise ArgumentError(
                 f"`data` must hold at least {FEWEST * world} images to train on: got {len(data)}."
             )
         self.data, self.batch_size, self.seed = data, batch_size, seed
-        self.rank, self.world = rank, world
+        self.rank, self.world, self.left_out = rank, world, left_out
         self.epoch, self.position = 0, 0
         self._goes_on = False
 
@@ -74,7 +77,10 @@ class BatchLoader:
     def _order(self) -> np.ndarray:
         if self.seed is None:
             return np.arange(len(self.data))
-        return np.random.default_rng([self.seed, self.epoch]).permutation(len(self.data))
+        order = np.random.default_rng([self.seed, self.epoch]).permutation(len(self.data))
+        if self.left_out is None:
+            return order
+        return np.resize(order[~np.isin(order, self.left_out(self.epoch))], len(order))
 
     def _batch(self, order: np.ndarray, i: int) -> tuple[Tensor, Tensor]:
         per_step = self.batch_size * self.world

@@ -143,14 +143,25 @@ def optimizer_steps(trainer: Trainer, first_epoch: int, *, accumulate: int) -> i
     return n_epochs * ceil(per_epoch / accumulate) + ceil(rest / accumulate)
 
 
-def search_steps(trainer: Trainer, first_epoch: int, *, every: int) -> int | None:
-    """How many batches from an epoch on have a number that ``every`` divides; None if unknown."""
+def search_steps(
+    trainer: Trainer, first_epoch: int, *, every: int, end: int | None = None
+) -> int | None:
+    """How many batches from an epoch on have a number that ``every`` divides; None if unknown.
+
+    Arguments:
+        trainer: Knows the batches.
+        first_epoch: Where counting begins.
+        every: What must divide the number of a batch.
+        end: The epoch before which counting ends; after the last by default.
+    """
     counted = _batches(trainer)
     if counted is None:
         return None
     n_epochs, per_epoch, rest = counted
-    first, end = min(first_epoch, n_epochs) * per_epoch, n_epochs * per_epoch + rest
-    return ceil(end / every) - ceil(first / every)
+    first, last = min(first_epoch, n_epochs) * per_epoch, n_epochs * per_epoch + rest
+    if end is not None:
+        last = max(min(end * per_epoch, last), first)
+    return ceil(last / every) - ceil(first / every)
 
 
 def _batches(trainer: Trainer) -> tuple[int, int, int] | None:

@@ -14,13 +14,20 @@ from torch import Generator, Tensor, nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 from typing_extensions import override
 
-from instaaug.augmentation import AugmentedBatch, Augmenter, HeldOutBatch, HeldOutLearner
+from instaaug.augmentation import (
+    AugmentedBatch,
+    Augmenter,
+    HeldOutBatch,
+    HeldOutLearner,
+    InstaAug,
+)
 from instaaug.data import LabeledImages
 from instaaug.errors import ArgumentError, NonFiniteError
 from instaaug.functional.processes import mean_over_processes
 from instaaug.networks.model_interface import evaluation_mode
 from instaaug.scores import Tally
 from instaaug.shapes import Images
+from instaaug.tasks.cross_fit import CrossFit
 from instaaug.tasks.loader import BatchLoader
 from instaaug.tasks.optimization import Optimization, optimizer_steps, search_steps
 
@@ -36,6 +43,9 @@ __all__ = [
 
 
 PhiStep = Literal["joint", "separate"]
+N_COMPARED = 2  # views of each image that is kept from the model: half as many images as a batch
+SIGNAL_EVERY = 4  # steps of the model, for one of φ from such images: a forward pass in twelve
+PATHWISE_EVERY = 8  # the same where φ's gradient goes back through the model
 
 ADVICE = (
     "Lower `learning_rate`, or bound the gradient by `gradient_clip_val`; the last checkpoint is "
@@ -70,6 +80,9 @@ class AugmentedTask(LightningModule, ABC):
             second pass, after the step of the model and with it in evaluation mode.
         held_out: Training images that the model does not see, for an augmenter that learns from
             such.
+        cross_fit: Training images that are kept from the model for a while: φ then learns from
+            these alone, in steps of its own, with the model in evaluation mode. The loader has to
+            leave them out: ``BatchLoader(..., left_out=cross_fit.rows)``.
         seed: Decides the draws.
     """
 
@@ -93,6 +106,7 @@ class AugmentedTask(LightningModule, ABC):
         accumulate_grad_batches: int = 1,
         phi_step: PhiStep = "joint",
         held_out: LabeledImages | None = None,
+        cross_fit: CrossFit | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -110,7 +124,7 @@ class AugmentedTask(LightningModule, ABC):
         self.gradient_clip_val, self.seed = gradient_clip_val, seed
         self.accumulate_grad_batches = accumulate_grad_batches
         self.phi_step: PhiStep = phi_step
-        self.held_out = held_out
+        self.held_out, self.cross_fit = held_out, cross_fit
         self.validation_tally = self.make_tally()
         self.n_steps = 0
         self._ends_step = True
@@ -165,6 +179,10 @@ class AugmentedTask(LightningModule, ABC):
         first = 0 if module is self.model else self._phi_starts
         if isinstance(module, HeldOutLearner):
             counted = search_steps(self.trainer, first, every=module.search_every)
+        elif self.cross_fit is not None and module is not self.model:
+            counted = search_steps(
+                self.trainer, first, every=self._signal_every, end=self.cross_fit.end
+            )
         else:
             counted = optimizer_steps(self.trainer, first, accumulate=self.accumulate_grad_batches)
         if counted is None:
@@ -180,15 +198,18 @@ class AugmentedTask(LightningModule, ABC):
     def training_step(self, batch: Sequence[Tensor], batch_idx: int) -> None:
         x, targets = batch[0], batch[1]
         generator = self._generator()
-        x = self.normalize(x)
-        if self.flip:
-            mirrored = torch.rand(len(x), 1, 1, 1, generator=generator, device=x.device) < 0.5
-            x = torch.where(mirrored, x.flip(3), x)
+        x = self._mirror(self.normalize(x), generator)
         is_whole = (batch_idx + 1) % self.accumulate_grad_batches == 0
         self._ends_step = is_whole or self.trainer.is_last_batch
         plain = self.current_epoch < self.pretrain_epochs
         (self._learn_plain if plain else self._learn_augmented)(x, targets, generator)
         self.n_steps += 1
+
+    def _mirror(self, x: Images, generator: Generator) -> Images:
+        if not self.flip:
+            return x
+        mirrored = torch.rand(len(x), 1, 1, 1, generator=generator, device=x.device) < 0.5
+        return torch.where(mirrored, x.flip(3), x)
 
     def _learn_plain(self, x: Images, targets: Tensor, _: Generator) -> None:
         losses = self._losses(self.model(self.augmenter.canonical(x)), targets)
@@ -196,7 +217,7 @@ class AugmentedTask(LightningModule, ABC):
         self._note({"loss": losses.detach().mean()})
 
     def _learn_augmented(self, x: Images, targets: Tensor, generator: Generator) -> None:
-        separate = self.phi_step == "separate"
+        separate = self.phi_step == "separate" or self.cross_fit is not None
         with torch.set_grad_enabled(not separate):
             batch = self.augmenter(x, self.n_samples, generator=generator, targets=targets)
         searched: Mapping[str, Tensor] = {}
@@ -204,20 +225,51 @@ class AugmentedTask(LightningModule, ABC):
             searched = self._search(self.augmenter, batch, generator)
         losses = self._losses_of(batch)
         self._learn(losses.mean() if separate else self.augmenter.objective(losses, batch))
-        if separate:
+        if self.cross_fit is not None:
+            searched = self._learn_phi_from(self.cross_fit, len(x), generator)
+        elif separate:
             batch = self._learn_phi(x, targets, generator)
         numbers = {**self.augmenter.monitor(batch), **searched}
         self._note({"loss": losses.detach().mean(), **numbers})
 
     def _learn_phi(self, x: Images, targets: Tensor, generator: Generator) -> AugmentedBatch:
         """φ's own pass: another draw, and the model as it is in evaluation."""
-        batch = self.augmenter(x, self.n_samples, generator=generator, targets=targets)
-        with evaluation_mode(self.model):
-            objective = self.augmenter.objective(self._losses_of(batch), batch)
+        batch, losses = self._phi_losses(x, targets, self.n_samples, generator)
+        objective = self.augmenter.objective(losses, batch)
         add_gradients(objective / self.accumulate_grad_batches, self.augmenter)
         if self._ends_step:
             self._step(self.augmenter)
         return batch
+
+    def _learn_phi_from(
+        self, cross_fit: CrossFit, batch_size: int, generator: Generator
+    ) -> Mapping[str, Tensor]:
+        """A step of φ, every few steps, from images that are kept from the model."""
+        learns = self._phi_starts <= self.current_epoch < cross_fit.end
+        if not learns or self.n_steps % self._signal_every:
+            return {}
+        kept, n_images = cross_fit.images(self.current_epoch), -(-batch_size // N_COMPARED)
+        x, targets = draw_held_out(kept, n_images, generator, self.device)
+        x = self._mirror(self.normalize(x), generator)
+        batch, losses = self._phi_losses(x, targets, N_COMPARED, generator)
+        add_gradients(self.augmenter.objective(losses, batch), self.augmenter)
+        self._step(self.augmenter)
+        return {"phi_loss": losses.detach().mean()}
+
+    def _phi_losses(
+        self, x: Images, targets: Tensor, n_samples: int, generator: Generator
+    ) -> tuple[AugmentedBatch, Tensor]:
+        """Losses of the model in evaluation mode; forward only where φ needs no more."""
+        batch = self.augmenter(x, n_samples, generator=generator, targets=targets)
+        pathwise = batch.inputs.requires_grad
+        with evaluation_mode(self.model), torch.set_grad_enabled(pathwise):
+            return batch, self._losses_of(batch)
+
+    @property
+    def _signal_every(self) -> int:
+        augmenter = self.augmenter
+        finite = isinstance(augmenter, InstaAug) and augmenter.finite == augmenter.phi.names
+        return SIGNAL_EVERY if finite else PATHWISE_EVERY
 
     def _search(
         self, augmenter: HeldOutLearner, batch: AugmentedBatch, generator: Generator
@@ -244,7 +296,8 @@ class AugmentedTask(LightningModule, ABC):
 
     @property
     def _phi_has_own_step(self) -> bool:
-        return self.phi_step == "separate" or isinstance(self.augmenter, HeldOutLearner)
+        separate = self.phi_step == "separate" or self.cross_fit is not None
+        return separate or isinstance(self.augmenter, HeldOutLearner)
 
     def _losses_of(self, batch: AugmentedBatch) -> Tensor:
         outputs = self.model(batch.inputs)
