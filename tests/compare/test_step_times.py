@@ -37,7 +37,7 @@ class FakeTraining:
         trainer.num_training_batches, trainer.num_val_batches = 10, [3]
         searches = number == 1 and self.search_every > 1
         if searches:
-            module.augmenter = Mock(search_every=self.search_every)
+            module.period = self.search_every
         for step in range(100):
             callbacks[0].on_train_batch_start(trainer, module, None, step)
             if number == 1 and step in self.failing:

@@ -2,17 +2,21 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from instaaug import InstaAug
 from instaaug import transforms as T
+from instaaug.data import LabeledImages
 from instaaug.methods import RandomAugmentation
 from instaaug.tasks import (
     BatchLoader,
     ClassificationTally,
     SupervisedTask,
+    correlate_losses,
     evaluate,
     make_predictor,
     summarize_augmenter,
@@ -122,3 +126,66 @@ def test_one_distribution_for_all_inputs_heeds_none() -> None:
 )
 def test_where_nothing_is_learned_per_input_nothing_is_told(task: SupervisedTask) -> None:
     assert summarize_augmenter(task, BatchLoader(DATA, 6)) == {}
+
+
+# --- predicted and true losses ------------------------------------------------------------------
+
+
+class Brightness(nn.Module):
+    """Is surer of class 0, the brighter the image."""
+
+    @override
+    def forward(self, x: Tensor) -> Tensor:
+        logit = x.mean(dim=(1, 2, 3))
+        return torch.stack([logit, -logit], dim=1)
+
+
+def bright_corners(n: int) -> LabeledImages:
+    """Class 0 all of them, with one bright quadrant each, in turns."""
+    pixels = np.zeros((n, 8, 8, 3), dtype=np.uint8)
+    for i in range(n):
+        row, column = divmod(i % 4, 2)
+        pixels[i, 4 * row : 4 * row + 4, 4 * column : 4 * column + 4] = 255
+    return LabeledImages(pixels, torch.zeros(n, dtype=torch.long), classes=("a", "b"))
+
+
+class Gray(nn.Module):
+    """Hands φ the image itself, in gray."""
+
+    @override
+    def forward(self, x: Tensor) -> list[Tensor]:
+        return [x.mean(dim=1, keepdim=True)]
+
+
+class Knowing(nn.Module):
+    """A head: how bright each quadrant is, times a factor, plus a constant of its own."""
+
+    def __init__(self, factor: float, constant: Tensor) -> None:
+        super().__init__()
+        self.factor, self.constant = factor, constant
+
+    @override
+    def forward(self, maps: Any, classes: Any, batch: int) -> Tensor:
+        quadrants = nn.functional.adaptive_avg_pool2d(maps[0], 2).flatten(1)
+        return self.factor * quadrants + self.constant
+
+
+@pytest.mark.parametrize(
+    ("factor", "constant", "correlation", "own"),
+    [(1.0, 0.0, 1.0, 1.0), (-1.0, 0.0, -1.0, -1.0), (0.0, 1.0, 0.0, 0.0)],
+)
+def test_preferences_correlate_with_losses_within_an_image(
+    factor: float, constant: float, correlation: float, own: float
+) -> None:
+    """A brighter quadrant has a lower loss; what is the same for all images is worth nothing."""
+    crop = T.Crop(levels=((0.5, 2),), max_outside=0.0)
+    aug = InstaAug(crop, network=Gray(), estimator="score", baseline="batch")
+    aug.phi.heads[0] = Knowing(factor, constant * torch.arange(4.0))
+    task = supervised(aug, model=Brightness())
+    numbers = correlate_losses(task, BatchLoader(bright_corners(8), 3))["crop"]
+    assert numbers["loss_correlation"] == pytest.approx(correlation, abs=0.01)
+    assert numbers["own_loss_correlation"] == pytest.approx(own, abs=0.01)
+
+
+def test_other_methods_predict_no_losses() -> None:
+    assert correlate_losses(supervised(RandomAugmentation([CROP])), BatchLoader(DATA, 4)) == {}

@@ -158,6 +158,10 @@ def print_scores(console: Console, scores: dict[str, Any], *, n_images: int) -> 
         line = f"{factor}: entropy {numbers['entropy']:.2f} nats, "
         if "mutual_information" in numbers:
             line += f"of which {numbers['mutual_information']:.2f} tell images apart, "
+        if "loss_correlation" in numbers:
+            line += (
+                f"correlation with the loss within an image {numbers['loss_correlation']:.2f}, "
+            )
         console.print(f"{line}λ {numbers['weight']:.3f}", highlight=False)
 
 

@@ -303,7 +303,7 @@ class _TakeTurns(AfterTask):
         n_validation = sum(n for n in trainer.num_val_batches if isinstance(n, int))
         n_training = float(trainer.num_training_batches)
         self.times.steps_per_epoch = n_training + VALIDATION_COST * n_validation
-        self.times.period = getattr(getattr(pl_module, "augmenter", None), "search_every", 1)
+        self.times.period = getattr(pl_module, "period", 1)
         if not self.turns.take(self.name):
             raise _EnoughSteps("Enough steps were timed.")
         self._began = _now(pl_module)

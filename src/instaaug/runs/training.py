@@ -345,7 +345,7 @@ def _loaders(
     splits: DataSplits, config: TrainSettings, trainer: Trainer, cross_fit: CrossFit | None
 ) -> dict[str, Any]:
     left_out = None if cross_fit is None else cross_fit.rows
-    place = {"rank": trainer.global_rank, "world": trainer.world_size}
+    place: dict[str, Any] = {"rank": trainer.global_rank, "world": trainer.world_size}
     loaders: dict[str, Any] = {
         "train_dataloaders": BatchLoader(
             splits.train, config.data.batch_size, seed=config.seed, left_out=left_out, **place

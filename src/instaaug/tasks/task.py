@@ -177,12 +177,9 @@ class AugmentedTask(LightningModule, ABC):
     def _count_steps(self, module: nn.Module) -> int:
         """Steps of the optimizer of a module; the last one of an epoch may have fewer batches."""
         first = 0 if module is self.model else self._phi_starts
-        if isinstance(module, HeldOutLearner):
-            counted = search_steps(self.trainer, first, every=module.search_every)
-        elif self.cross_fit is not None and module is not self.model:
-            counted = search_steps(
-                self.trainer, first, every=self._signal_every, end=self.cross_fit.end
-            )
+        if module is not self.model and self.period > 1:
+            end = None if self.cross_fit is None else self.cross_fit.end
+            counted = search_steps(self.trainer, first, every=self.period, end=end)
         else:
             counted = optimizer_steps(self.trainer, first, accumulate=self.accumulate_grad_batches)
         if counted is None:
@@ -246,7 +243,7 @@ class AugmentedTask(LightningModule, ABC):
     ) -> Mapping[str, Tensor]:
         """A step of φ, every few steps, from images that are kept from the model."""
         learns = self._phi_starts <= self.current_epoch < cross_fit.end
-        if not learns or self.n_steps % self._signal_every:
+        if not learns or self.n_steps % self.period:
             return {}
         kept, n_images = cross_fit.images(self.current_epoch), -(-batch_size // N_COMPARED)
         x, targets = draw_held_out(kept, n_images, generator, self.device)
@@ -266,8 +263,13 @@ class AugmentedTask(LightningModule, ABC):
             return batch, self._losses_of(batch)
 
     @property
-    def _signal_every(self) -> int:
+    def period(self) -> int:
+        """Steps after which the work of a step repeats, for φ may learn every few steps only."""
         augmenter = self.augmenter
+        if isinstance(augmenter, HeldOutLearner):
+            return augmenter.search_every
+        if self.cross_fit is None:
+            return 1
         finite = isinstance(augmenter, InstaAug) and augmenter.finite == augmenter.phi.names
         return SIGNAL_EVERY if finite else PATHWISE_EVERY
 
