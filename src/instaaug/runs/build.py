@@ -233,13 +233,14 @@ def check_method(config: TrainSettings) -> None:
             "Steps of φ alone do not work with the gradient scaling of `trainer.precision` "
             "16-mixed. Choose bf16-mixed."
         )
-    if config.phi.signal != "training":
-        _check_signal(config)
+    _check_signal(config)
     if name == "instaaug":
         _check_samples(config)
 
 
 def _check_signal(config: TrainSettings) -> None:
+    if config.phi.signal == "training":
+        return
     if config.task == "contrastive":
         raise ArgumentError(
             "`phi.signal` must be training in contrastive learning, whose loss compares an image "
