@@ -134,12 +134,9 @@ def box_probabilities(
         objects: Left, top, right, bottom.
 
     Example:
-        >>> boxes = torch.tensor(
-        ...     [[-0.5, 0.0, 1.0, 2.0], [0.5, 0.0, 1.0, 2.0], [0.0, 0.0, 2.0, 2.0]]
-        ... )
-        >>> box_probabilities(
-        ...     boxes, torch.tensor([0, 0, 1]), torch.tensor([[-1.0, -1.0, -0.2, 1.0]])
-        ... )
+        >>> whole, left, right = (0, 0, 2, 2), (-0.5, 0, 1, 2), (0.5, 0, 1, 2)
+        >>> boxes, levels = torch.tensor([left, right, whole]), torch.tensor([0, 0, 1])
+        >>> box_probabilities(boxes, levels, torch.tensor([[-1.0, -1.0, -0.2, 1.0]]))
         tensor([[0.5000, 0.0000, 0.5000]])
     """
     allowed = _are_allowed(boxes, objects)

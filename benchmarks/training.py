@@ -1,25 +1,64 @@
-"""What is learned augmentation worth in training from few photos? With an oracle's crops beside.
+"""What is learned augmentation worth in training from few photos, and what could be won at most?
 
 20 classes of Tiny-ImageNet with 100 photos each, views of 32 pixels cut from 64, a narrow
-PreActResNet-18, 50 epochs: without augmentation the model overfits. Needs INSTAAUG_DATA, a folder
-with the original files in ``tiny-imagenet`` or ``tiny-imagenet-30``.
+PreActResNet-18, 50 epochs: without augmentation the model overfits. An oracle that knows where
+the objects are (``oracle.py``) shows what crops could be worth. Every model is scored with its own
+views, with crops of random place and size, and with the oracle's.
+
+Needs INSTAAUG_DATA, a folder with the original files in ``tiny-imagenet`` or
+``tiny-imagenet-30``. All is one ``instaaug compare``, which goes on where it stopped; a run takes
+about 80 seconds of one core.
 """
 
+import csv
+import json
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import torch
 
-from benchmarks.oracle import load_photos
+from benchmarks.compared import method_rows, run_rows
+from benchmarks.oracle import OracleCrops, load_photos, photo_folder
+from benchmarks.record import save
+from instaaug.augmentation import Augmenter
 from instaaug.data import DataSplits
+from instaaug.methods import RandomAugmentation
+from instaaug.runs.build import load_task
+from instaaug.runs.folder import Run
+from instaaug.runs.training import load_splits
+from instaaug.stats import paired_t_test, t_interval
+from instaaug.tasks import AugmentedTask, BatchLoader, evaluate
+from instaaug.transforms import Crop
 
-__all__ = ["photos"]
+__all__ = ["choose_on_validation", "load", "main", "score_views"]
 
+ROOT = Path(__file__).parents[1]
+CONFIGS = Path("configs") / "tiny_imagenet"
+RUNS = Path("runs") / "training"
+SEEDS = 5
+REFERENCE = "random-0.5"
+COMMAND = (
+    "instaaug", "compare", "benchmarks.training:load",
+    "--config", str(CONFIGS / "training.yaml"),
+    "--methods", str(CONFIGS / "training_methods.yaml"),
+    "--seeds", str(SEEDS), "--reference", REFERENCE, "--out", str(RUNS),
+)  # fmt: skip
+FAMILIES = {
+    "random, chosen": ("random-0.35", "random-0.5", "random-0.7"),
+}
+"""Methods that differ in a setting; which of them counts is chosen on validation images."""
 N_CLASSES = 20
 N_VALIDATION = 50  # of each class
 N_TEST = 150  # of each class, the same for every seed
+N_VIEWS = 10
 
 
-def photos(seed: int, n_images: int = 100) -> DataSplits:
+def load(seed: int, n_images: int = 100) -> DataSplits:
     """Photos of the first classes: the last ones for the test, others drawn by the seed.
 
     Arguments:
@@ -40,3 +79,137 @@ def photos(seed: int, n_images: int = 100) -> DataSplits:
     return DataSplits(
         *(replace(part, classes=classes) for part in (few, validation, test)), name="photos"
     )
+
+
+def score_views(folder: Path) -> dict[str, float]:
+    """Accuracies of a run with uniform crops and with those of the oracle; kept in its folder."""
+    kept = folder / "views.json"
+    if kept.is_file():
+        return dict(json.loads(kept.read_text()))
+    run = Run(folder)
+    config, facts = run.read_train_settings(), run.read_facts()
+    task, test = load_task(run), load_splits(config).test
+    shape: dict[str, Any] = {"mean": facts.mean, "std": facts.std, "size": facts.image_size}
+    levels = config.crop.grid
+    smallest = min(side for side, _ in levels)
+    uniform = RandomAugmentation(Crop(), sizes=(smallest, 1.0), **shape)
+    oracle = OracleCrops(levels=levels, max_outside=config.crop.max_outside, **shape)
+    scores = {
+        name: _accuracy(task, views, BatchLoader(test, config.data.batch_size))
+        for name, views in (("uniform", uniform), ("oracle", oracle))
+    }
+    kept.write_text(json.dumps(scores))
+    return scores
+
+
+def _accuracy(task: AugmentedTask, views: Augmenter, batches: BatchLoader) -> float:
+    wrapped = views.wrap(task.predictor, N_VIEWS).eval()
+    generator = torch.Generator().manual_seed(0)
+
+    @torch.no_grad()
+    def predict(x: torch.Tensor) -> torch.Tensor:
+        return wrapped(task.normalize(x), generator)
+
+    return evaluate(predict, batches, task.make_tally())["top1"]
+
+
+def validation_accuracy(folder: Path) -> float:
+    """Of the model on images as they are, after the last epoch."""
+    with (folder / "metrics.csv").open() as file:
+        return float(list(csv.DictReader(file))[-1]["validation/top1"])
+
+
+def choose_on_validation(
+    rows: Sequence[Mapping[str, Any]], members: Sequence[str]
+) -> list[Mapping[str, Any]]:
+    """For every seed, the run of the member that is best on validation images.
+
+    Arguments:
+        rows: Runs, with ``method``, ``seed`` and ``validation``.
+        members: Methods to choose from.
+
+    Example:
+        >>> rows = [{"method": m, "seed": 0, "validation": v} for m, v in (("a", 0.3), ("b", 0.4))]
+        >>> [row["method"] for row in choose_on_validation(rows, ["a", "b"])]
+        ['b']
+    """
+    own = [row for row in rows if row["method"] in members]
+    seeds = sorted({row["seed"] for row in own})
+    return [max((r for r in own if r["seed"] == s), key=lambda r: r["validation"]) for s in seeds]
+
+
+def _all_rows(folder: Path) -> list[dict[str, Any]]:
+    rows = []
+    for row in run_rows(folder):
+        run = folder / row["method"] / f"seed_{row['seed']}"
+        learned = json.loads((run / "results.json").read_text())["test"].get("learned", {})
+        known = learned.get("crop", {})
+        rows.append(
+            {
+                **row,
+                "validation": validation_accuracy(run),
+                **score_views(run),
+                **{name: known.get(name) for name in ("loss_correlation", "own_loss_correlation")},
+            }
+        )
+    return rows
+
+
+def _summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Means over seeds, the interval of the accuracy that counts, and what φ knows."""
+    own = [row["augmented"] or row["plain"] for row in rows]
+    numbers = ("plain", "uniform", "oracle", "mutual information", "loss_correlation",
+               "own_loss_correlation", "entropy", "seconds")  # fmt: skip
+    means = {name: [row[name] for row in rows if row[name] is not None] for name in numbers}
+    return {
+        "seeds": len(rows),
+        "accuracy": sum(own) / len(own),
+        "interval": list(t_interval(own)) if len(own) > 1 else None,
+        **{name: sum(values) / len(values) for name, values in means.items() if values},
+    }
+
+
+def _against(
+    rows: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]
+) -> dict[str, Any] | None:
+    """The difference to other runs with the same seeds, and its p-value."""
+    first, second = ({r["seed"]: r["augmented"] or r["plain"] for r in x} for x in (rows, others))
+    seeds = sorted(first.keys() & second.keys())
+    if len(seeds) < 2:
+        return None
+    test = paired_t_test([first[s] for s in seeds], [second[s] for s in seeds])
+    return {"mean": test.mean, "interval": list(test.interval), "p": test.p_value}
+
+
+def main() -> None:
+    """Run what is missing, print the table, write the file."""
+    if photo_folder() is None and not (ROOT / RUNS).exists():
+        print("training is skipped: INSTAAUG_DATA names no folder with 'tiny-imagenet'.")
+        return
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    subprocess.run(COMMAND, check=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": path})  # noqa: S603
+    rows = _all_rows(ROOT / RUNS)
+    groups = {
+        name: [r for r in rows if r["method"] == name] for name in {r["method"] for r in rows}
+    }
+    groups |= {name: choose_on_validation(rows, members) for name, members in FAMILIES.items()}
+    rival = groups["random, chosen"]
+    table = {
+        name: {**_summary(own), "against random, chosen": _against(own, rival)}
+        for name, own in sorted(groups.items())
+    }
+    for name, found in sorted(table.items(), key=lambda item: -item[1]["accuracy"]):
+        views = "  ".join(f"{view} {found[view]:.1%}" for view in ("plain", "uniform", "oracle"))
+        known = "  ".join(
+            f"{what} {found[what]:.3f}"
+            for what in ("mutual information", "loss_correlation", "own_loss_correlation")
+            if what in found
+        )
+        print(f"{name:24} {found['seeds']} seeds  {found['accuracy']:.1%}  {views}  {known}")
+    findings = {
+        "command": " ".join(COMMAND),
+        "table": table,
+        "methods": method_rows(ROOT / RUNS, reference=REFERENCE),
+        "runs": rows,
+    }
+    save("training", {}, findings=findings, seeds=SEEDS)

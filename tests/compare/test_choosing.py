@@ -12,6 +12,7 @@ from instaaug.compare.results import read_comparison, write_tables
 from instaaug.compare.runner import run_comparison
 from instaaug.compare.state import read_state
 from instaaug.compare.step_times import StepCost
+from instaaug.compare.tuning import tune
 from instaaug.errors import ArgumentError
 from instaaug.runs.folder import Run
 from instaaug.runs.settings import TrainSettings
@@ -58,8 +59,8 @@ def base(tmp_path: Path) -> TrainSettings:
 
 def compare(base: TrainSettings, out: Path, monkeypatch: Any, **rest: Any) -> tuple[Any, ...]:
     """A comparison whose trials and runs are not trained, with what it said."""
-    trials, fleet, said = Trials(), Fleet(), []
-    tune = choosing.tune
+    trials, fleet = Trials(), Fleet()
+    said: list[str] = []
     with monkeypatch.context() as patch:
         patch.setattr(choosing, "tune", lambda *a, **k: tune(*a, **{**k, "run": trials}))
         found = run_comparison(
