@@ -6,7 +6,7 @@ needs to know the other.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite, log
+from math import exp, isfinite, log
 
 from instaaug.errors import ArgumentError
 
@@ -28,10 +28,15 @@ class Parameter:
         period: The circumference, where values that far apart mean the same (angles, hue).
         learned: Whether φ learns the range. A seed, for instance, is drawn from all of ``[low,
             high]``.
+        multiplicative: Whether it is a factor, whose axis is the logarithm: ranges are learned,
+            measured and drawn from there, so that a half is as far from 1 as 2 is.
 
     Example:
         >>> Parameter("angle", -3.0, 3.0).width
         6.0
+        >>> factor = Parameter("factor", 0.25, 4.0, identity=1.0, multiplicative=True)
+        >>> factor.ends_at(0.5, 0.5)  # half of the way to either end
+        (0.5, 2.0)
     """
 
     name: str
@@ -40,6 +45,7 @@ class Parameter:
     identity: float = 0.0
     period: float | None = None
     learned: bool = True
+    multiplicative: bool = False
 
     def __post_init__(self) -> None:
         if not (isfinite(self.low) and isfinite(self.high) and self.low < self.high):
@@ -52,6 +58,11 @@ class Parameter:
                 f"`identity` must lie in [{self.low}, {self.high}]: got {self.identity} for "
                 f"{self.name!r}. Widen the range so that doing nothing stays possible."
             )
+        if self.multiplicative and self.low <= 0:
+            raise ArgumentError(
+                f"`low` must be above 0 for a factor: got {self.low} for {self.name!r}. Its axis "
+                "is the logarithm."
+            )
         if self.period is not None and self.width > self.period * (1 + 1e-9):
             raise ArgumentError(
                 f"The range of {self.name!r} may cover its circle once: got a width of "
@@ -60,8 +71,25 @@ class Parameter:
 
     @property
     def width(self) -> float:
-        """Length of the admissible range."""
-        return self.high - self.low
+        """Length of the admissible range on its axis."""
+        return self.coordinate(self.high) - self.coordinate(self.low)
+
+    @property
+    def rooms(self) -> tuple[float, float]:
+        """Length of the admissible range below and above the identity, on its axis."""
+        low, identity, high = map(self.coordinate, (self.low, self.identity, self.high))
+        return identity - low, high - identity
+
+    def coordinate(self, value: float) -> float:
+        """Where a value lies on the axis: its logarithm if it is a factor."""
+        return log(value) if self.multiplicative else value
+
+    def ends_at(self, below: float, above: float) -> tuple[float, float]:
+        """The range that covers these shares of the rooms below and above the identity."""
+        identity, (room_below, room_above) = self.coordinate(self.identity), self.rooms
+        ends = identity - below * room_below, identity + above * room_above
+        low, high = map(exp, ends) if self.multiplicative else ends
+        return low, high
 
 
 @dataclass(frozen=True)

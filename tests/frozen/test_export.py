@@ -104,7 +104,7 @@ def test_the_metadata_suffice_to_use_it_elsewhere(exported: tuple[InstaAug, Read
     assert (len(crop["cells"]), len(crop["center_limits"])) == (5, 5)
     assert told["factors"]["rotation"] == {
         "columns": ["angle"], "kind": "interval", "low": [-torch.pi], "high": [torch.pi],
-        "identity": [0.0], "period": [2 * torch.pi],
+        "identity": [0.0], "period": [2 * torch.pi], "multiplicative": [False],
     }  # fmt: skip
     assert (told["size"], told["padding_mode"], told["keep_original"]) == (
         [12, 16],

@@ -61,7 +61,14 @@ def test_shapes_are_those_of_the_interface(name: str, n_samples: int) -> None:
 def test_log_probability_and_entropy_are_those_of_the_ranges(name: str) -> None:
     aug = MAKERS[name]()
     batch, ranges = aug(images(4), 2), aug.fixed_ranges()
-    entropies = [sum(log(high - low) for low, high in ends) for ends in ranges.values()]
+    parameters = {name: space.parameters for name, space in aug.transform.spaces.items()}  # type: ignore[union-attr]
+    entropies = [
+        sum(
+            log(p.coordinate(high) - p.coordinate(low))
+            for p, (low, high) in zip(parameters[factor], ends, strict=True)
+        )
+        for factor, ends in ranges.items()
+    ]
     assert batch.entropy[0].tolist() == pytest.approx(entropies, abs=1e-5)
     expected = torch.full((2, 4), -sum(entropies))
     torch.testing.assert_close(batch.log_prob, expected, atol=1e-5, rtol=0)
@@ -89,6 +96,7 @@ def test_draws_are_uniform_between_the_ends_and_independent(name: str) -> None:
     aug = MAKERS[name]()
     theta = aug.draw(images(2), 2000, generator=seeded()).detach().double().flatten(0, 1)
     low, high = torch.tensor([e for ends in aug.fixed_ranges().values() for e in ends]).T.double()
+    theta, low, high = (torch.where(aug.factors, x.abs().log(), x) for x in (theta, low, high))
     place = (theta - low) / (high - low)
     assert place.min() >= -1e-6
     assert place.max() <= 1 + 1e-6
@@ -347,8 +355,8 @@ def test_limits_of_colors_are_shares_of_the_way_and_need_not_be_symmetric() -> N
     aug = color_ranges([-log(3), log(3), log(9)], [log(9), log(9), -log(3)])  # the last: crossed
     hue, saturation, value = aug.fixed_ranges()["hsv_jitter"]
     assert hue == pytest.approx((-a / 2, b / 2))
-    assert saturation == pytest.approx((1 + a, 1 + b))
-    assert value == pytest.approx((1 - a, 1 + b))
+    assert saturation == pytest.approx((4**a, 4**b))
+    assert value == pytest.approx((2**-a, 2**b))
     losses, batch = torch.arange(4.0), aug(images(4))
     expected = 1.5 - 0.1 * ((a + b) + (b - a) + (a + b))
     assert aug.objective(losses, batch).item() == pytest.approx(expected)

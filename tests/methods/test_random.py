@@ -1,6 +1,6 @@
 """Random augmentation draws what it claims, from ranges that strength and sizes set."""
 
-from math import prod
+from math import log, prod
 
 import pytest
 import torch
@@ -51,8 +51,11 @@ def test_values_are_uniform_on_their_share_of_the_range(name: str, strength: flo
     assert theta.shape[1] == len(parameters)
     for column, p in zip(theta.T, parameters, strict=True):
         share = strength if p.learned else 1.0
-        low = (1 - share) * p.identity + share * p.low
-        high = (1 - share) * p.identity + share * p.high
+        if p.multiplicative:  # uniform on the logarithmic axis
+            column, ends = column.log(), (share * log(p.low), share * log(p.high))  # noqa: PLW2901
+        else:
+            ends = tuple((1 - share) * p.identity + share * end for end in (p.low, p.high))
+        low, high = ends
         slack = 1e-6 * (high - low)
         assert low - slack <= column.min()
         assert column.max() <= high + slack
@@ -89,12 +92,10 @@ SWEEP = [(0.0, 0.0, 0.0), (0.1, 0.2, 0.4), (0.3, 1.0, 0.6), (0.5, 1.0, 1.0)]
 
 
 @pytest.mark.parametrize(("h", "s", "v"), SWEEP)
-def test_the_limits_of_the_paper_are_strengths_of_single_parameters(
-    h: float, s: float, v: float
-) -> None:
-    """Hue within ± h, saturation and value within 1 ± s and 1 ± v, all of it reached."""
+def test_limits_are_strengths_of_single_parameters(h: float, s: float, v: float) -> None:
+    """Hue within ± h, saturation within 4^±s and value within 2^±v, all of it reached."""
     aug = RandomAugmentation("hsv_jitter", strength={"hue": 2 * h, "saturation": s, "value": v})
-    limits = [(-h, h), (1 - s, 1 + s), (1 - v, 1 + v)]
+    limits = [(-h, h), (4**-s, 4**s), (2**-v, 2**v)]
     assert aug.fixed_ranges()["hsv_jitter"] == [pytest.approx(pair) for pair in limits]
     for column, (low, high) in zip(drawn(aug).T, limits, strict=True):
         slack = 1e-6 + 0.01 * (high - low)

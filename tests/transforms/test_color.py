@@ -1,5 +1,7 @@
 """Color transforms against colorsys, kornia and Pillow."""
 
+from math import log
+
 import kornia
 import pytest
 import torch
@@ -96,7 +98,8 @@ def test_factors_never_become_negative() -> None:
     space = HSVJitter(hue=0.25, saturation=3.0, value=0.5).spaces["hsv"]
     assert isinstance(space, Interval)
     bounds = [(p.low, p.high, p.identity, p.period) for p in space.parameters]
-    assert bounds == [(-0.25, 0.25, 0.0, 1.0), (0.0, 4.0, 1.0, None), (0.5, 1.5, 1.0, None)]
+    assert bounds[:2] == [(-0.25, 0.25, 0.0, 1.0), (0.125, 8.0, 1.0, None)]
+    assert [p.width for p in space.parameters[1:]] == pytest.approx([6 * log(2), log(2)])
 
 
 @pytest.mark.parametrize("factor", FACTORS)

@@ -173,7 +173,7 @@ def _factors(
                 space,
                 part,
                 max_entropy=most[name],
-                band=None if augmenter.settings.rule == "fixed" else augmenter.limits[name],
+                band=augmenter.limits[name] if augmenter.holds_factors else None,
             ),
             joint[name],
         )
@@ -204,7 +204,7 @@ def _add_distribution(seen: ObservedFactor, factor: ThetaDistribution) -> Observ
         probs = factor.logits.softmax(dim=-1).cpu()
         return replace(seen, table=factor.table.cpu(), probs=probs.expand(batch, -1))
     if isinstance(factor, UniformBox):
-        low, high = (end.cpu().expand(batch, -1) for end in (factor.low, factor.high))
+        low, high = (end.cpu().expand(batch, -1) for end in factor.ends())
         return replace(seen, low=low, high=high)
     return seen
 

@@ -23,12 +23,14 @@ class UniformBox(ThetaDistribution):
 
     The entropy is a differential one: below zero for narrow boxes. Samples are reparameterized,
     :math:`\theta = a + u\,(b - a)`. A circular parameter of period :math:`P` may be given to
-    :meth:`log_prob` in any of its guises :math:`\theta + kP`.
+    :meth:`log_prob` in any of its guises :math:`\theta + kP`. A factor is drawn on its axis,
+    the logarithm: the sample is :math:`\log\theta`, and :meth:`theta` gives the factor itself.
 
     Arguments:
-        low: Lower ends.
+        low: Lower ends, on the axis of each parameter.
         high: Upper ends.
         period: Circumference per parameter; infinite where the parameter is not circular.
+        multiplicative: Which parameters are factors; None if none is.
 
     Shape:
         - ``low``, ``high``: ``(*batch, D)``; ``period``: ``(D,)``
@@ -53,6 +55,7 @@ class UniformBox(ThetaDistribution):
         low: Float[Tensor, "*batch d"],
         high: Float[Tensor, "*batch_of_high d_of_high"],
         period: Float[Tensor, " d_of_period"] | None = None,
+        multiplicative: Bool[Tensor, " d_of_factors"] | None = None,
         validate_args: bool | None = None,
     ) -> None:
         if low.shape != high.shape or low.ndim == 0:
@@ -61,6 +64,7 @@ class UniformBox(ThetaDistribution):
                 f"{tuple(low.shape)} and {tuple(high.shape)}."
             )
         self.low, self.high, self.period = low, high, period
+        self.multiplicative = multiplicative
         self._base = Independent(Uniform(low, high, validate_args=False), 1, validate_args=False)
         super().__init__(low.shape[:-1], low.shape[-1:], validate_args=validate_args)
 
@@ -112,12 +116,19 @@ class UniformBox(ThetaDistribution):
 
     @override
     def theta(self, sample: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
-        return sample
+        if self.multiplicative is None:
+            return sample
+        return torch.where(self.multiplicative, sample.exp(), sample)
+
+    def ends(self) -> tuple[Float[Tensor, "*batch d"], Float[Tensor, "*batch d"]]:
+        """Lower and upper ends of θ itself."""
+        return self.theta(self.low), self.theta(self.high)
 
     @override
     def expand(self, batch_shape: SampleShape, _instance: object = None) -> "UniformBox":
         shape = Size(batch_shape) + self.event_shape
-        return UniformBox(self.low.expand(shape), self.high.expand(shape), self.period)
+        low, high = self.low.expand(shape), self.high.expand(shape)
+        return UniformBox(low, high, self.period, self.multiplicative)
 
 
 class RandomBoxes(UniformBox):

@@ -148,7 +148,8 @@ class _PhiParameters(nn.Module):
                 parameters[f"{name}.log_probs"] = at_least_float32(raw).log_softmax(dim=-1)
             else:
                 box: UniformBox = family(raw)
-                parameters |= {f"{name}.low": box.low, f"{name}.high": box.high}
+                low, high = box.ends()
+                parameters |= {f"{name}.low": low, f"{name}.high": high}
         return parameters
 
 
@@ -276,7 +277,7 @@ def _describe_factors(aug: InstaAug) -> Mapping[str, Any]:
             factor["kind"] = "interval"
             factor |= {
                 key: [getattr(p, key) for p in space.parameters]
-                for key in ("low", "high", "identity", "period")
+                for key in ("low", "high", "identity", "period", "multiplicative")
             }
         described[name] = factor
     return described

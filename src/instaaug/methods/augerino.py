@@ -20,7 +20,7 @@ from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.functional.warp import PaddingMode
 from instaaug.methods.registry import METHODS
 from instaaug.shapes import Images, Matrices, Rendered, Rows, check_images, repeat_batch
-from instaaug.spaces import Interval
+from instaaug.spaces import Interval, Parameter
 from instaaug.transforms import Affine, Composition, Transform
 from instaaug.transforms.color import ColorTransform
 
@@ -59,10 +59,14 @@ class LearnedRanges(Augmenter, ABC):
             )
         self.transform, self.weight = transform, weight
         self.padding_mode: PaddingMode = padding_mode
+        factors = [p.multiplicative for p in _parameters(transform)]
+        self.register_buffer("factors", torch.tensor(factors), persistent=False)
+
+    factors: Tensor
 
     @abstractmethod
     def ends(self) -> Float[Tensor, "d 2"]:
-        """Lower and upper end of every column of θ, with gradient."""
+        """Lower and upper end of every column of θ on its axis, with gradient."""
 
     @abstractmethod
     def bonus(self) -> Float[Tensor, ""]:
@@ -70,10 +74,17 @@ class LearnedRanges(Augmenter, ABC):
 
     def distribution(self, batch: int) -> Joint:
         """p(θ), for each of ``batch`` inputs."""
-        sizes = [space.size for space in self.transform.spaces.values()]
-        parts = [part.unbind(-1) for part in self.ends().split(sizes)]
-        boxes = [UniformBox(low, high).expand((batch,)) for low, high in parts]
-        return Joint(dict(zip(self.transform.spaces, boxes, strict=True)))
+        boxes = {name: box.expand((batch,)) for name, box in self._boxes().items()}
+        return Joint(boxes)
+
+    def _boxes(self) -> dict[str, UniformBox]:
+        spaces = self.transform.spaces
+        ends = self.ends().split([space.size for space in spaces.values()])
+        factors = self.factors.split([space.size for space in spaces.values()])
+        return {
+            name: UniformBox(part[..., 0], part[..., 1], multiplicative=mask)
+            for name, part, mask in zip(spaces, ends, factors, strict=True)
+        }
 
     @override
     def forward(
@@ -130,19 +141,22 @@ class LearnedRanges(Augmenter, ABC):
 
     @override
     def fixed_ranges(self) -> dict[str, list[tuple[float, float]]]:
-        pairs = iter(self.ends().tolist())
-        spaces = self.transform.spaces.items()
-        return {name: [tuple(next(pairs)) for _ in range(s.size)] for name, s in spaces}
+        ends = {name: box.ends() for name, box in self._boxes().items()}
+        return {
+            name: list(zip(low.tolist(), high.tolist(), strict=True))
+            for name, (low, high) in ends.items()
+        }
 
     @override
     def monitor(self, batch: AugmentedBatch) -> Mapping[str, Tensor]:
-        """Width of the range of every parameter, in the units of θ."""
+        """Width of the range of every parameter, on its axis."""
         low, high = self.ends().detach().unbind(-1)
         return {f"width/{name}": high[i] - low[i] for i, name in enumerate(self._names())}
 
     @override
     def extra_repr(self) -> str:
-        ends = zip(self._names(), self.ends().tolist(), strict=True)
+        ranges = [pair for pairs in self.fixed_ranges().values() for pair in pairs]
+        ends = zip(self._names(), ranges, strict=True)
         lines = [f"{name}: {low:.3g} to {high:.3g}" for name, (low, high) in ends]
         return "\n".join([*lines, f"weight of the bonus: {self.weight:g}"])
 
@@ -256,6 +270,11 @@ class Augerino(LearnedRanges):
         return norm * (widths < WIDEST).all() if self.safe else norm
 
 
+def _parameters(transform: Composition) -> list[Parameter]:
+    spaces = transform.spaces.values()
+    return [p for s in spaces if isinstance(s, Interval) for p in s.parameters]
+
+
 def _is_open(opened: str, known: Sequence[str]) -> list[bool]:
     names = list(known) if opened == "all" else opened.split("+")
     for name in names:
@@ -295,8 +314,8 @@ class AugerinoColor(LearnedRanges):
     Example:
         >>> aug = AugerinoColor(start=2.0)
         >>> hue, saturation, value = aug.fixed_ranges()["hsv_jitter"]
-        >>> round(hue[1], 2), round(value[0], 2)  # 76% of half the circle; 1 - 76% of 1
-        (0.38, 0.24)
+        >>> round(hue[1], 2), round(value[0], 2)  # 76% of half the circle; of one halving
+        (0.38, 0.59)
     """
 
     ranges: Tensor
@@ -322,9 +341,8 @@ class AugerinoColor(LearnedRanges):
         super().__init__(transform, weight=weight, padding_mode=padding_mode)
         if not (isfinite(start) and start > 0):
             raise ArgumentError(f"`start` must be a number above 0: got {start}. 2 is usual.")
-        spaces = transform.spaces.values()
-        parameters = [p for s in spaces if isinstance(s, Interval) for p in s.parameters]
-        rows = [(p.low, p.identity, p.high) for p in parameters]
+        parameters = _parameters(transform)
+        rows = [[p.coordinate(end) for end in (p.low, p.identity, p.high)] for p in parameters]
         self.register_buffer("ranges", torch.tensor(rows), persistent=False)
         self.raw_low = nn.Parameter(torch.full((len(rows),), -start))
         self.raw_high = nn.Parameter(torch.full((len(rows),), start))

@@ -24,13 +24,13 @@ class RandomAugmentation(TransformAugmenter):
     r"""Draws every parameter uniformly from a hand-set share of its range.
 
     A parameter with range [a, b] and identity e is drawn from
-    :math:`[e - s\,(e - a),\; e + s\,(b - e)]`; a box has a side drawn from ``sizes`` and lies
-    anywhere inside of the image; a choice is drawn from the whole table.
+    :math:`[e - s\,(e - a),\; e + s\,(b - e)]`, and a factor, on the logarithmic axis that it is
+    learned on, from :math:`[e\,(a/e)^s,\; e\,(b/e)^s]`; a box has a side drawn from ``sizes``
+    and lies anywhere inside of the image; a choice is drawn from the whole table.
 
     The InstaAug paper sweeps the limits of color jitter: the hue moves by up to h = 0, 0.1, ...,
-    0.5, and the factors of saturation and value lie in 1 ± 0, 0.2, ..., 1.
-    :class:`~instaaug.transforms.HSVJitter` has the ranges ± 0.5 and 1 ± 1, so that the strength
-    of the hue is 2 h, and those of saturation and value are the paper's own numbers.
+    0.5, which is a strength of 2 h here; its factors of saturation and value lie in 1 ± 0, 0.2,
+    ..., 1, on an axis that is not logarithmic.
 
     Arguments:
         transforms: What may happen: a transform, a name, or a list of them.
@@ -92,10 +92,14 @@ class RandomAugmentation(TransformAugmenter):
         self, space: Space, strength: Sequence[float], draw: Callable[[int], Tensor]
     ) -> Float[Tensor, "n batch d"]:
         if isinstance(space, Interval):
-            shares = draw(space.size)
-            ends = zip(*_ends(space, strength), strict=True)
-            low, high = (constant(values, like=shares) for values in ends)
-            return low + (high - low) * shares
+            columns = zip(
+                space.parameters, _ends(space, strength), draw(space.size).unbind(-1), strict=True
+            )
+            drawn = [
+                low * (high / low) ** u if p.multiplicative else low + (high - low) * u
+                for p, (low, high), u in columns
+            ]
+            return torch.stack(drawn, dim=-1)
         if isinstance(space, Choices):
             share = draw(1)[..., 0]
             rows = torch.stack([constant(row, like=share) for row in space.rows])
@@ -151,10 +155,7 @@ def _by_parameter(
 
 def _ends(space: Interval, strength: Sequence[float]) -> list[tuple[float, float]]:
     """What each parameter is drawn between."""
-    return [
-        (p.identity - s * (p.identity - p.low), p.identity + s * (p.high - p.identity))
-        for p, s in zip(space.parameters, strength, strict=True)
-    ]
+    return [p.ends_at(s, s) for p, s in zip(space.parameters, strength, strict=True)]
 
 
 def _describe_strength(space: Interval, strength: Sequence[float]) -> str:

@@ -78,7 +78,8 @@ class UniformFamily(Family):
     .. math:: \theta_{\min} = e - (e - a)\,\sigma(r_1), \qquad \theta_{\max} = e + (b -
     e)\,\sigma(r_2),
 
-    with no symmetry between the two sides. A parameter that is not learned keeps all of its range.
+    with no symmetry between the two sides, on the axis of the parameter: the logarithm if it is a
+    factor. A parameter that is not learned keeps all of its range.
     σ is held above 1e-6: an interval that rounding had closed would have an infinite gradient.
 
     Example:
@@ -94,24 +95,41 @@ class UniformFamily(Family):
         super().__init__()
         parameters = space.parameters
         self.n_raw = 2 * len(parameters)
-        self.n_learned = sum(p.learned for p in parameters)
+        self.learned_parameters = tuple(p for p in parameters if p.learned)
+        self.n_learned = len(self.learned_parameters)
         self.max_entropy = space.max_entropy
         columns = {
-            "identity": [p.identity for p in parameters],
-            "room_below": [p.identity - p.low for p in parameters],
-            "room_above": [p.high - p.identity for p in parameters],
+            "identity": [p.coordinate(p.identity) for p in parameters],
+            "room_below": [p.rooms[0] for p in parameters],
+            "room_above": [p.rooms[1] for p in parameters],
             "period": [p.period or inf for p in parameters],
         }
         for name, values in columns.items():
             self.register_buffer(name, torch.tensor(values), persistent=False)
         learned = torch.tensor([p.learned for p in parameters])
         self.register_buffer("learned", learned, persistent=False)
+        factors = torch.tensor([p.multiplicative for p in parameters])
+        self.register_buffer("factors", factors if factors.any() else None, persistent=False)
+        indices = {
+            "columns": [i for i, p in enumerate(parameters) if p.learned],
+            "sides": [
+                2 * i + side
+                for i, p in enumerate(parameters)
+                for side, room in enumerate(p.rooms)
+                if p.learned and room
+            ],
+        }
+        for name, index in indices.items():
+            self.register_buffer(name, torch.tensor(index, dtype=torch.long), persistent=False)
 
     identity: Tensor
     room_below: Tensor
     room_above: Tensor
     period: Tensor
     learned: Tensor
+    factors: Tensor | None
+    columns: Tensor
+    sides: Tensor
 
     @override
     def forward(self, raw: Raw) -> UniformBox:
@@ -121,7 +139,15 @@ class UniformFamily(Family):
         below, above = shares.unbind(-2)
         low = self.identity - self.room_below * below
         high = self.identity + self.room_above * above
-        return UniformBox(low, high, self.period.to(low.dtype), validate_args=False)
+        period = self.period.to(low.dtype)
+        return UniformBox(low, high, period, self.factors, validate_args=False)
+
+    def widths(self, box: UniformBox, *, per_side: bool) -> Float[Tensor, "*batch n"]:
+        """Width of every learned range, on its axis; or of its sides, those that have room."""
+        if not per_side:
+            return (box.high - box.low).index_select(-1, self.columns)
+        sides = torch.stack([self.identity - box.low, box.high - self.identity], dim=-1)
+        return sides.flatten(-2).index_select(-1, self.sides).clamp(min=1e-30)
 
     @override
     def raw_at(self, entropy: float) -> Float[Tensor, " n_raw"]:

@@ -72,7 +72,7 @@ def unit_of(parameter: Parameter) -> Unit:
         scale, sign = 180 / pi, "°"
     elif isclose(parameter.identity, 1.0):
         sign = "×"
-    width = scale * parameter.width
+    width = scale * (parameter.high - parameter.low)
     step = 1.0 if sign == "°" and width > FEW_DEGREES else max(width / 100, 1e-300)
     return Unit(scale, sign, signed, step)
 

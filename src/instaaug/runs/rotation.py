@@ -144,7 +144,7 @@ def learn_rotations(
 def _learned_intervals(aug: InstaAug, images: Tensor) -> Float[Tensor, "n 2"]:
     learned = aug.distribution(images)["rotation"]
     assert isinstance(learned, UniformBox)  # noqa: S101  # rotations are intervals
-    return torch.cat([learned.low, learned.high], dim=-1)
+    return torch.cat(learned.ends(), dim=-1)
 
 
 def _accuracy(logits: Tensor, labels: Tensor) -> float:

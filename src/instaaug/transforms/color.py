@@ -70,16 +70,17 @@ class ColorTransform(Transform, ABC):
 class HSVJitter(ColorTransform):
     """Shift the hue, scale saturation and value.
 
-    A limit of 0 leaves that parameter out. Hue shifts are fractions of the circle.
+    A limit of 0 leaves that parameter out. Hue shifts are fractions of the circle; factors are
+    limited in doublings, so that darker and brighter have the same room.
 
     Arguments:
         hue: Largest shift to either side, at most 0.5.
-        saturation: The factor may lie in [1 - saturation, 1 + saturation].
-        value: The factor may lie in [1 - value, 1 + value].
+        saturation: Doublings: the factor may lie between one over 2**saturation and 2**saturation.
+        value: Doublings: the factor may lie between one over 2**value and 2**value.
     """
 
     hue: float = 0.5
-    saturation: float = 1.0
+    saturation: float = 2.0
     value: float = 1.0
     name: ClassVar[str] = "hsv_jitter"
 
@@ -126,7 +127,11 @@ class HSVJitter(ColorTransform):
 @register
 @dataclass(frozen=True)
 class Brightness(ColorTransform):
-    """Multiply all channels by a factor."""
+    """Multiply all channels by a factor.
+
+    Arguments:
+        max_change: Doublings: the factor may lie between one over 2**max_change and 2**max_change.
+    """
 
     max_change: float = 1.0
     name: ClassVar[str] = "brightness"
@@ -144,7 +149,11 @@ class Brightness(ColorTransform):
 @register
 @dataclass(frozen=True)
 class Contrast(ColorTransform):
-    """Multiply the distance of every color to the mean brightness of the image by a factor."""
+    """Multiply the distance of every color to the mean brightness of the image by a factor.
+
+    Arguments:
+        max_change: Doublings: the factor may lie between one over 2**max_change and 2**max_change.
+    """
 
     max_change: float = 1.0
     name: ClassVar[str] = "contrast"
@@ -165,6 +174,6 @@ def _hue_parameter(limit: float) -> Parameter:
 
 def _factor(name: str) -> Callable[[float], Parameter]:
     def make(limit: float) -> Parameter:
-        return Parameter(name, max(0.0, 1 - limit), 1 + limit, identity=1.0)
+        return Parameter(name, 2**-limit, 2**limit, identity=1.0, multiplicative=True)
 
     return make

@@ -109,17 +109,19 @@ class Scale(GeometricTransform):
 
     @override
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.min_factor <= 0:
             raise ArgumentError(
                 f"`min_factor` must be above 0: got {self.min_factor}. A factor of 0 leaves "
                 "nothing of the image; Flip mirrors it."
             )
+        super().__post_init__()
 
     @property
     @override
     def spaces(self) -> Mapping[str, Space]:
-        factor = Parameter("factor", self.min_factor, self.max_factor, identity=1.0)
+        factor = Parameter(
+            "factor", self.min_factor, self.max_factor, identity=1.0, multiplicative=True
+        )
         return {"factor": Interval((factor,))}
 
     @override

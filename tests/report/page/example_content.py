@@ -176,7 +176,7 @@ def example_run(
 def _factor(name: str, learned: bool) -> Factor:
     def parameter(name: str, low: float, high: float, **more: Any) -> ParameterRange:
         made = {"name": name, "low": low, "high": high, "identity": 0.0, "period": None}
-        return {**made, "unit": "", **more}  # type: ignore[typeddict-item]
+        return {**made, "unit": "", "multiplicative": False, **more}  # type: ignore[typeddict-item]
 
     parameters = {
         "rotation": [parameter("angle", -180.0, 180.0, period=360, unit="°")],

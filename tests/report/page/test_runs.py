@@ -80,7 +80,7 @@ def test_factors_are_told_in_the_units_of_people() -> None:
     assert turn["kind"] == "ranges"
     assert turn["parameters"][0] == {
         "name": "angle", "low": -180.0, "high": 180.0, "identity": 0.0, "period": 360.0,
-        "unit": "°",
+        "unit": "°", "multiplicative": False,
     }  # fmt: skip
     assert flip["kind"] == "choices"
     assert flip["choices"] == ["as it is", "mirrored"]

@@ -175,9 +175,9 @@ def test_every_parameter_is_a_column() -> None:
 
 
 def test_ranges_of_inputs_are_on_one_scale() -> None:
-    seen = looked_at(T.Scale(min_factor=0.5, max_factor=2.5), images=photos(2))
+    seen = looked_at(T.Scale(min_factor=0.5, max_factor=4.5), images=photos(2))
     (factor,) = seen.factors
-    low, high = torch.tensor([[0.5], [1.5]]), torch.tensor([[1.5], [2.5]])
+    low, high = torch.tensor([[0.5], [1.5]]), torch.tensor([[1.5], [4.5]])  # logarithmic
     figure = draw_ranges(replace(seen, factors=(replace(factor, low=low, high=high),)))
     middle = (START + STOP) / 2
     for axes, ends in ((figure.axes[1], (START, middle)), (figure.axes[4], (middle, STOP))):

@@ -37,6 +37,7 @@ class ParameterRange(TypedDict):
     identity: float
     period: Number  # of a circle, such as 360; None for a segment
     unit: str  # "°", "×", ""
+    multiplicative: bool  # shown on a logarithmic axis
 
 
 class Factor(TypedDict):

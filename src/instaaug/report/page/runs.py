@@ -186,6 +186,7 @@ def _parameter_range(parameter: Parameter) -> ParameterRange:
         "identity": round(parameter.identity * scale, DECIMALS),
         "period": None if parameter.period is None else round(parameter.period * scale, DECIMALS),
         "unit": unit.sign,
+        "multiplicative": parameter.multiplicative,
     }
 
 

@@ -156,8 +156,10 @@ class Segment:
 
     def place(self, value: float) -> float:
         """Where a value lies in the panel, from 0 to 1."""
-        share = (value - self.parameter.low) / self.parameter.width
-        return START + min(max(share, 0.0), 1.0) * (STOP - START)
+        p = self.parameter
+        inside = min(max(value, p.low), p.high)
+        share = (p.coordinate(inside) - p.coordinate(p.low)) / p.width
+        return START + share * (STOP - START)
 
 
 def draw_segments(axes: "Axes", segments: Sequence[Segment], *, room_for: int = 1) -> None:
@@ -175,10 +177,10 @@ def draw_segments(axes: "Axes", segments: Sequence[Segment], *, room_for: int = 
     Example:
         >>> from matplotlib.figure import Figure
         >>> axes = Figure().add_subplot()
-        >>> factor = Parameter("factor", 0.0, 2.0, identity=1.0)
-        >>> draw_segments(axes, [Segment("brightness", factor, (0.5, 1.25), [0.7])])
+        >>> factor = Parameter("factor", 0.5, 2.0, identity=1.0, multiplicative=True)
+        >>> draw_segments(axes, [Segment("brightness", factor, (0.8, 1.25), [0.9])])
         >>> [text.get_text() for text in axes.texts]
-        ['brightness', '×0.5 to ×1.25', '×0', '×2']
+        ['brightness', '×0.8 to ×1.25', '×0.5', '×2']
     """
     above = max(room_for - len(segments), 0) / 2
     axes.set(xlim=(0, 1), ylim=(len(segments) + above, -above))

@@ -39,7 +39,7 @@ function dotted(dots) {
 }
 
 function rangeTrack(parameter, range, values) {
-  const place = scale(parameter.low, parameter.high, 0, 100);
+  const place = scale(parameter.low, parameter.high, 0, 100, parameter.multiplicative);
   const at = (v) => `${clamp(place(v), 0, 100)}%`;
   const dots = values.map((v) => el("span", { class: "sample", style: { left: at(v) } }));
   const track = el(
