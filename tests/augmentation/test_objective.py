@@ -31,7 +31,7 @@ FAST = pytest.mark.usefixtures("_fast")
 
 
 def test_with_the_pathwise_gradient_the_objective_is_loss_minus_weighted_entropy() -> None:
-    aug = InstaAug("rotation", weight=0.3, rule="fixed")
+    aug = InstaAug("rotation", weight=0.3, rule="fixed", per="factor")
     batch = aug(images(2), n_samples=3)
     losses = torch.arange(6.0)
     expected = 2.5 - 0.3 * batch.entropy.mean()
@@ -39,7 +39,7 @@ def test_with_the_pathwise_gradient_the_objective_is_loss_minus_weighted_entropy
 
 
 def test_every_factor_has_its_own_weight() -> None:
-    aug = InstaAug(["rotation", "scale"], rule="fixed")
+    aug = InstaAug(["rotation", "scale"], rule="fixed", per="factor")
     aug.band.weight.copy_(torch.tensor([0.5, 2.0]))
     batch = aug(images(3))
     rotation, scale = batch.entropy.mean(dim=0)
@@ -221,8 +221,10 @@ def test_the_new_weight_is_used_at_once() -> None:
     aug.band.low.fill_(1.7)
     aug.band.high.fill_(1.8)
     batch = aug(images(4))
+    assert batch.part_entropy is not None
     objective = aug.objective(torch.zeros(4), batch)
-    torch.testing.assert_close(objective, -(aug.band.weight * batch.entropy.mean(dim=0)).sum())
+    expected = -(aug.band.weight * batch.part_entropy.mean(dim=0)).sum()
+    torch.testing.assert_close(objective, expected)
 
 
 def test_evaluation_does_not_move_the_weight() -> None:

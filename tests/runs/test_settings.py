@@ -197,9 +197,8 @@ def kept_from_the_model(seen: Captured) -> list[int]:
 
 
 def band(seen: Captured) -> list[float]:
-    return [
-        float(limit) for limit in (seen.task.augmenter.band.low, seen.task.augmenter.band.high)
-    ]
+    held = seen.task.augmenter.band
+    return [float(limit[0]) for limit in (held.low, held.high)]
 
 
 def weights(seen: Captured) -> list[float]:
@@ -269,7 +268,8 @@ EFFECTS: Mapping[str, Effect] = {
     "entropy.diversity": ([0.2, 0.3], band),
     "entropy.rule": ("fixed", lambda seen: seen.task.augmenter.band.rule),
     "entropy.factor": (1.5, lambda seen: seen.task.augmenter.band.factor),
-    "entropy.weight": (0.5, lambda seen: float(seen.task.augmenter.band.weight)),
+    "entropy.per": ("factor", lambda seen: seen.task.augmenter.parts.names),
+    "entropy.weight": (0.5, lambda seen: float(seen.task.augmenter.band.weight[0])),
     "phi.conditioning": ("class", of_augmenter("conditioning")),
     "phi.network": ("pyramid", lambda seen: len(parameters_of(seen.task.augmenter))),
     "phi.width": (0.5, lambda seen: len(parameters_of(seen.task.augmenter))),

@@ -42,6 +42,8 @@ class AugmentedBatch:
         theta: The parameters that were drawn, ``(n, B, D)``.
         log_prob: Their log-probability, ``(n, B)``.
         entropy: Entropy of each factor in nats, with gradient, ``(B, F)``.
+        part_entropy: Entropy of each part that has a band of its own, with gradient, ``(B, P)``;
+            None where these are the factors.
         score_factors: The factors to be trained by the score function or exactly.
         value: Predicted loss of each input, for the value baseline, ``(B,)``.
         exhaustive: Whether the samples are not draws but every choice of a single finite factor.
@@ -56,6 +58,7 @@ class AugmentedBatch:
     theta: Float[Tensor, "n batch d"]
     log_prob: Float[Tensor, "n batch"]
     entropy: Float[Tensor, "batch f"]
+    part_entropy: Float[Tensor, "batch parts"] | None = None
     score_factors: tuple[ScoreFactor, ...] = ()
     value: Float[Tensor, " batch"] | None = None
     exhaustive: bool = False

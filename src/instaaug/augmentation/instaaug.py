@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from instaaug.augmentation import checks, weights_file
 from instaaug.augmentation.augmenter import AugmentedBatch, Augmenter
+from instaaug.augmentation.entropy_parts import EntropyParts, Per
 from instaaug.augmentation.plan import PlanShape, Preview, ViewPlan
 from instaaug.augmentation.settings import (
     Estimator,
@@ -32,7 +33,6 @@ from instaaug.objectives import (
     EntropyBand,
     Rule,
     ScoreFactor,
-    band_limits,
     closed_form_risk,
     exact_risk,
     score_risk,
@@ -78,6 +78,9 @@ class InstaAug(Augmenter):
             or pairs by factor name. Without any band, crops get the paper's best, and intervals a
             quarter to three quarters of each range.
         entropy: The band in nats, instead.
+        per: What has a band of its own: each ``"side"`` of a range, below and above doing
+            nothing, so that neither vanishes; each ``"parameter"``; each ``"factor"``; or their
+            ``"total"``, as in the paper. A band of a factor is one of all of its sides.
         conditioning: What θ depends on: ``"input"``; ``"none"``, one distribution for all
             (ablation); ``"class"``, one per class (ablation).
         network: Features for φ: a name, such as ``"glance"``, ``"pyramid"`` or
@@ -143,6 +146,7 @@ class InstaAug(Augmenter):
         *,
         diversity: Band | Mapping[str, Band] | None = None,
         entropy: Band | Mapping[str, Band] | None = None,
+        per: Per = "side",
         conditioning: Conditioning = "input",
         network: str | FeatureNetwork = "glance",
         width: float = 1.0,
@@ -172,6 +176,7 @@ class InstaAug(Augmenter):
                 transform=transform,
                 entropy=entropy,
                 diversity=diversity,
+                per=per,
                 conditioning=conditioning,
                 network=network if isinstance(network, str) else "own",
                 width=width,
@@ -250,13 +255,14 @@ class InstaAug(Augmenter):
         }
         families = {name: make_family(space, grids.get(name)) for name, space in spaces.items()}
         self.finite = tuple(name for name, family in families.items() if family.is_finite)
-        self.limits = band_limits(
-            {name: family.max_entropy for name, family in families.items()},
-            {name: space.default_diversity for name, space in spaces.items()},
-            finite=self.finite,
+        self.parts = EntropyParts(
+            families,
+            spaces,
+            per=settings.per,
             entropy=settings.entropy,
             diversity=settings.diversity,
         )
+        self.limits = self.parts.limits
         checks.check_estimator(
             settings.estimator,
             n_finite=len(self.finite),
@@ -283,7 +289,7 @@ class InstaAug(Augmenter):
             num_classes=settings.num_classes,
         )
         self.band = EntropyBand(
-            list(self.limits.values()),
+            list(self.parts.part_limits.values()),
             rule=settings.rule,
             weight=settings.weight,
             factor=settings.factor,
@@ -303,11 +309,12 @@ class InstaAug(Augmenter):
         return ClosedFormFamily(family, base, band=self.limits[name], weight=self.settings.weight)
 
     @property
-    def weight(self) -> Float[Tensor, " f"]:
-        """λ of each factor: moved by the entropy band, or solved for by a closed form."""
+    def weight(self) -> Float[Tensor, " parts"]:
+        """λ of each part: moved by the entropy band, or solved for by a closed form."""
+        families = dict(zip(self.phi.names, self.phi.families, strict=True))
         solved = [
-            family.weight if isinstance(family, ClosedFormFamily) else moved
-            for family, moved in zip(self.phi.families, self.band.weight, strict=True)
+            family.weight if isinstance(family := families.get(name), ClosedFormFamily) else moved
+            for name, moved in zip(self.parts.names, self.band.weight, strict=True)
         ]
         return torch.stack(solved)
 
@@ -357,6 +364,7 @@ class InstaAug(Augmenter):
             theta=theta,
             log_prob=joint.log_prob(tuple(s.detach() for s in samples)),
             entropy=joint.entropies(),
+            part_entropy=self.parts.entropies(joint) if self.parts.are_finer else None,
             score_factors=self._score_factors(joint, samples, maps, predicted),
             value=self.baseline_heads.value(maps, len(x)),
             exhaustive=exact,
@@ -391,7 +399,8 @@ class InstaAug(Augmenter):
             risk = estimate(
                 losses, batch.score_factors, baseline=self.settings.baseline, value=batch.value
             )
-        entropy = batch.entropy.mean(dim=0)
+        held = batch.entropy if batch.part_entropy is None else batch.part_entropy
+        entropy = held.mean(dim=0)
         if self.training and torch.is_grad_enabled():
             self.band.update(entropy)
         return risk - (self.weight * entropy).sum()
@@ -436,11 +445,11 @@ class InstaAug(Augmenter):
 
     @override
     def monitor(self, batch: AugmentedBatch) -> Mapping[str, Tensor]:
-        """Mean entropy in nats, λ, and mean width of the range or side of the box, by factor."""
+        """Mean entropy in nats by factor, λ by band, mean width of ranges or side of boxes."""
         spaces, weight = self.transform.spaces, self.weight
         entropy = batch.entropy.detach().mean(dim=0)
         numbers = {f"entropy/{name}": entropy[i] for i, name in enumerate(spaces)}
-        numbers |= {f"weight/{name}": weight[i] for i, name in enumerate(spaces)}
+        numbers |= {f"weight/{name}": weight[i] for i, name in enumerate(self.parts.names)}
         column = 0
         for i, (name, space) in enumerate(spaces.items()):
             if isinstance(space, Boxes):
@@ -448,6 +457,11 @@ class InstaAug(Augmenter):
             elif isinstance(space, Interval):  # the geometric mean over its parameters
                 numbers[f"width/{name}"] = (entropy[i] / space.size).exp()
             column += space.size
+        if batch.part_entropy is not None:
+            widths = batch.part_entropy.detach().mean(dim=0).exp()
+            parts = enumerate(self.parts.names)
+            others = (*spaces, "total")
+            numbers |= {f"width/{name}": widths[i] for i, name in parts if name not in others}
         return numbers
 
     def save(self, path: str | Path) -> None:
@@ -484,12 +498,12 @@ class InstaAug(Augmenter):
         lines = []
         settings, phi, band = self.settings, self.phi, self.band
         spaces = self.transform.spaces
-        for i, (name, family) in enumerate(zip(phi.names, phi.families, strict=True)):
+        for name, family in zip(phi.names, phi.families, strict=True):
             low, high = self.limits[name]
             what = phi.grids[name].description if name in phi.grids else _extent(spaces[name])
             lines.append(
                 f"{name}: {what}, entropy in [{low:.2f}, {high:.2f}] of {family.max_entropy:.2f} "
-                f"nats, λ = {float(self.weight[i]):.3g}"
+                f"nats{self._describe_weight(name)}"
             )
         how = CONDITIONS[settings.conditioning]
         if phi.network is not None:
@@ -502,6 +516,23 @@ class InstaAug(Augmenter):
         gradients = [score] * (True in kinds) + ["pathwise gradient"] * (False in kinds)
         lines.append(f"{how}, {' and '.join(gradients)}, λ by the {band.rule} rule")
         return "\n".join(lines)
+
+    @property
+    def holds_factors(self) -> bool:
+        """Whether the entropy of each factor is held in a band of its own."""
+        alone = len(self.limits) == 1
+        return self.settings.rule != "fixed" and (alone or self.settings.per != "total")
+
+    def _describe_weight(self, factor: str) -> str:
+        """λ of a factor, or the least and largest of its parts."""
+        own = [
+            float(weight)
+            for name, weight in zip(self.parts.names, self.weight, strict=True)
+            if name == factor or name.startswith(f"{factor}.") or self.settings.per == "total"
+        ]
+        least, most = (f"{end:.3g}" for end in (min(own), max(own)))
+        per = f" per {self.settings.per}" if len(own) > 1 else ""
+        return f"{per}, λ = {least if least == most else f'{least} to {most}'}"
 
     @override
     def __repr__(self) -> str:

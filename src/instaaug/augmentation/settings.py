@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
+from instaaug.augmentation.entropy_parts import Per
 from instaaug.augmentation.plan import PlanShape
 from instaaug.augmentation.views import Merge, Select
 from instaaug.errors import ArgumentError, InstaAugWarning, UnknownNameError
@@ -29,6 +30,7 @@ CHOICES: Mapping[str, Any] = {
     "conditioning": Conditioning,
     "estimator": Estimator,
     "baseline": Baseline,
+    "per": Per,
     "padding_mode": PaddingMode,
     "select": Select,
     "merge": Merge,
@@ -42,6 +44,7 @@ class InstaAugSettings:
     transform: Composition
     entropy: Bands = None
     diversity: Bands = None
+    per: Per = "side"
     conditioning: Conditioning = "input"
     network: str = "glance"
     width: float = 1.0

@@ -110,7 +110,7 @@ class Learning:
         others = aug.other_choices(batch.joint)
         if self.objective == "single":
             risk = exact_risk(batch.outputs[:, 1:].T, others.logits)
-            entropy = batch.joint.entropies().mean(dim=0)
+            entropy = aug.parts.entropies(batch.joint).mean(dim=0)
             return risk - (aug.band.update(entropy) * entropy).sum()
         if self.objective == "ensemble":
             return ensemble_loss(others.logits, batch.outputs[:, 1:], batch.targets, self.loss)

@@ -167,6 +167,7 @@ def build_augmenter(config: TrainSettings, facts: DataFacts) -> Augmenter:
         "num_classes": len(facts.classes) or None,
         "entropy": config.entropy.band,
         "diversity": config.entropy.diversity,
+        "per": config.entropy.per,
         "rule": config.entropy.rule,
         "weight": config.entropy.weight,
         "factor": config.entropy.factor,

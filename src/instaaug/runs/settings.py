@@ -212,9 +212,14 @@ class EntropySettings(Settings):
     title = "Entropy"
     main = "band"
 
-    band: Bands | None = setting(None, "Entropy band in nats: [least, most], or one per factor.")
+    band: Bands | None = setting(None, "Entropy band in nats: [least, most], or by name.")
     diversity: Bands | None = setting(
         None, "The band as effective share of all transforms, in place of nats."
+    )
+    per: Literal["side", "parameter", "factor", "total"] = setting(
+        "side",
+        "What has a band and a λ of its own: each side of a range, each parameter, each factor, "
+        "or their total, as in the paper.",
     )
     rule: Literal["pi", "multiplicative", "fixed"] = setting(
         "pi", "How λ is moved to keep the entropy in its band."
