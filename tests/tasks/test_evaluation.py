@@ -93,7 +93,11 @@ def test_entropy_and_weight_of_each_factor_are_told() -> None:
     assert [n["entropy"] for n in numbers.values()] == pytest.approx(
         joint.entropies().mean(dim=0).tolist(), rel=1e-5
     )
-    assert [n["weight"] for n in numbers.values()] == [0.25, 0.25]
+    sides = {"rotation.angle.below": 0.25, "rotation.angle.above": 0.25}
+    assert [n["weight"] for n in numbers.values()] == [0.25, sides]
+    low, high = joint["rotation"].ends()  # type: ignore[attr-defined]
+    expected = [float(low.mean()), float(high.mean())]
+    assert numbers["rotation"]["ranges"]["angle"] == pytest.approx(expected, rel=1e-4)
 
 
 def test_the_mutual_information_is_that_of_a_loop() -> None:

@@ -162,7 +162,12 @@ def print_scores(console: Console, scores: dict[str, Any], *, n_images: int) -> 
             line += (
                 f"correlation with the loss within an image {numbers['loss_correlation']:.2f}, "
             )
-        console.print(f"{line}λ {numbers['weight']:.3f}", highlight=False)
+        weight = numbers["weight"]
+        weights = list(weight.values()) if isinstance(weight, dict) else [weight]
+        ends = dict.fromkeys(f"{end:.3f}" for end in (min(weights), max(weights)))
+        console.print(f"{line}λ {' to '.join(ends)}", highlight=False)
+        for sentence in numbers.get("edges", ()):
+            console.print(f"{factor}: {sentence}", highlight=False)
 
 
 def _print_table(console: Console, scores: dict[str, Any], n_images: int) -> None:

@@ -1,6 +1,6 @@
 """Scores of a predictor on a set of images, with or without test-time augmentation."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -8,10 +8,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from instaaug.augmentation import InstaAug
+from instaaug.augmentation.range_edges import LearnedRange, learned_ranges
 from instaaug.augmentation.views import Merge, Select
+from instaaug.distributions import FiniteTheta, ThetaDistribution, UniformBox
 from instaaug.functional.probability import gumbel_top_k, mutual_information
 from instaaug.parameterizations import equal_sizes
 from instaaug.scores import Tally
+from instaaug.spaces import Interval, Space
 from instaaug.tasks.task import AugmentedTask
 
 __all__ = [
@@ -74,31 +77,29 @@ def evaluate(predict: Predictor, batches: Batches, tally: Tally) -> dict[str, fl
 def summarize_augmenter(task: AugmentedTask, batches: Batches) -> dict[str, dict[str, Any]]:
     """What an InstaAug learned, per factor: mean entropy and its band, λ, mutual information.
 
+    For ranges, their mean ends, and a sentence on each side that has drifted to an edge.
+
     For a finite factor, the mutual information between input and choice, in nats, is the entropy
     of the average distribution less the average entropy: 0 if all inputs get the same.
     """
     augmenter = task.augmenter.eval()
     if not isinstance(augmenter, InstaAug) or augmenter.settings.conditioning == "class":
         return {}
-    entropies: list[Tensor] = []
-    probs: dict[str, list[Tensor]] = {}
+    joints = []
     for x, _ in batches:
         joint = augmenter.distribution(task.normalize(x.to(task.mean.device)))
-        entropies.append(joint.entropies().expand(len(x), -1))
-        for name, factor in joint.finite().items():
-            row = factor.logits.softmax(dim=-1).expand(len(x), -1)
-            probs.setdefault(name, []).append(row)
-    mean = torch.cat(entropies).mean(dim=0)
-    numbers: dict[str, dict[str, Any]] = {
-        name: {
-            "entropy": float(mean[i]),
+        joints.append((joint, len(x)))
+    weights = dict(zip(augmenter.parts.names, augmenter.weight.tolist(), strict=True))
+    numbers: dict[str, dict[str, Any]] = {}
+    for name, band in augmenter.limits.items():
+        factors = [joint[name].expand((n,)) for joint, n in joints]
+        within = {part: weight for part, weight in weights.items() if part.startswith(f"{name}.")}
+        numbers[name] = {
+            "entropy": float(torch.cat([factor.entropy() for factor in factors]).mean()),
             "band": list(band),
-            "weight": float(augmenter.weight[i]),
+            "weight": within or weights.get(name, next(iter(weights.values()))),
+            **_summarize_factor(augmenter.transform.spaces[name], factors),
         }
-        for i, (name, band) in enumerate(augmenter.limits.items())
-    }
-    for name, rows in probs.items():
-        numbers[name]["mutual_information"] = float(mutual_information(torch.cat(rows)))
     return numbers
 
 
@@ -177,3 +178,23 @@ def _correlation(
     a, b = (table - table.mean(dim=1, keepdim=True) for table in (a, b))
     product = (a * b).sum(dim=1)
     return product / (a.norm(dim=1) * b.norm(dim=1)).clamp(min=1e-9)
+
+
+def _summarize_factor(space: Space, factors: Sequence[ThetaDistribution]) -> dict[str, Any]:
+    finite = [factor.probs for factor in factors if isinstance(factor, FiniteTheta)]
+    if finite:
+        return {"mutual_information": float(mutual_information(torch.cat(finite)))}
+    boxes = [factor.ends() for factor in factors if isinstance(factor, UniformBox)]
+    if not isinstance(space, Interval) or not boxes:
+        return {}
+    low, high = (torch.cat(ends) for ends in zip(*boxes, strict=True))
+    return _summarize_ranges(learned_ranges(space, low, high))
+
+
+def _summarize_ranges(ranges: Sequence[LearnedRange]) -> dict[str, Any]:
+    """Mean ends and their standard deviation over inputs; what has drifted to an edge."""
+    return {
+        "ranges": {r.parameter.name: [r.low, r.high] for r in ranges},
+        "spread": {r.parameter.name: [r.low_spread, r.high_spread] for r in ranges},
+        "edges": [sentence for r in ranges for sentence in r.edges()],
+    }

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from instaaug.augmentation.observed import ObservedFactor
+from instaaug.augmentation.range_edges import learned_ranges
 from instaaug.functional.probability import mutual_information
 from instaaug.report.page.content import PageWarning
 from instaaug.report.units import humanize, unit_of
@@ -26,6 +27,11 @@ TRAIN_ADVICE = (
     "Train longer or with a higher --phi.learning_rate; lower the noise of the gradient "
     "(--phi.baseline critic, or --n_samples 2 with --phi.baseline rloo); give φ more capacity "
     "(--phi.width 2)."
+)
+EDGE_ADVICE = (
+    "φ may have moved too fast: lower --phi.learning_rate, hold each side in a band of its own "
+    "(--entropy.per side), or lower the upper end of the band (--entropy.diversity). If every "
+    "value is harmless, the edge is right."
 )
 FIT_ADVICE = "Fit with more images, more --phi.steps, or --phi.features model."
 
@@ -58,6 +64,7 @@ def diagnose(
     found = [*_losses(history), *_scores(scores or {})]
     for factor in factors:
         found += _entropy(factor, history)
+        found += _edges(factor)
         if reads_input:
             found += _ignored_input_warnings(factor, is_fit=is_fit)
     return sorted(found, key=lambda warning: warning["level"] != "serious")
@@ -76,6 +83,23 @@ def _entropy(factor: ObservedFactor, history: History) -> Iterator[PageWarning]:
     low, high = factor.band
     if epochs and not any(low - SLACK <= value <= high + SLACK for value in epochs):
         yield _band_warning(factor, epochs, factor.band)
+
+
+def _edges(factor: ObservedFactor) -> Iterator[PageWarning]:
+    """A warning on the sides of a learned range that have drifted to an edge."""
+    if factor.entropy is None or factor.low is None or factor.high is None:
+        return
+    if not isinstance(factor.space, Interval):
+        return
+    ranges = learned_ranges(factor.space, factor.low, factor.high)
+    sentences = [sentence for r in ranges for sentence in r.edges()]
+    if sentences:
+        yield {
+            "title": f"{humanize(factor.name)}: at the edge of its range",
+            "words": " ".join(sentence[0].upper() + sentence[1:] for sentence in sentences),
+            "advice": EDGE_ADVICE,
+            "level": "hint",
+        }
 
 
 def _collapse(factor: ObservedFactor, mean: float, band: Band) -> PageWarning:
