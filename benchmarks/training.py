@@ -52,6 +52,8 @@ FAMILIES = {
     "random, chosen": ("random-0.35", "random-0.5", "random-0.7"),
 }
 """Methods that differ in a setting; which of them counts is chosen on validation images."""
+LEVELS = ((0.5, 6), (0.625, 5), (0.75, 4), (0.875, 3), (1.0, 1))
+"""The boxes that the oracle chooses from, and the least side of uniform crops at test time."""
 N_CLASSES = 20
 N_VALIDATION = 50  # of each class
 N_TEST = 150  # of each class, the same for every seed
@@ -65,20 +67,20 @@ def load(seed: int, n_images: int = 100) -> DataSplits:
         seed: Draws training and validation images.
         n_images: Training images of each class.
     """
-    train = load_photos().train
+    photos = load_photos().train
     generator = np.random.default_rng([19, seed])
     parts: list[list[np.ndarray]] = [[], [], []]
     for label in range(N_CLASSES):
-        rows = np.flatnonzero(train.targets.numpy() == label)
-        pool, test = generator.permutation(rows[:-N_TEST]), rows[-N_TEST:]
-        taken = (pool[:n_images], pool[n_images : n_images + N_VALIDATION], test)
+        rows = np.flatnonzero(photos.targets.numpy() == label)
+        pool = generator.permutation(rows[:-N_TEST])
+        taken = (pool[:n_images], pool[n_images : n_images + N_VALIDATION], rows[-N_TEST:])
         for part, some in zip(parts, taken, strict=True):
             part.append(np.sort(some))
-    few, validation, test = (train.subset(np.concatenate(part)) for part in parts)
-    classes = train.classes[:N_CLASSES]
-    return DataSplits(
-        *(replace(part, classes=classes) for part in (few, validation, test)), name="photos"
+    classes = photos.classes[:N_CLASSES]
+    train, validation, test = (
+        replace(photos.subset(np.concatenate(part)), classes=classes) for part in parts
     )
+    return DataSplits(train, validation, test, name="photos")
 
 
 def score_views(folder: Path) -> dict[str, float]:
@@ -90,10 +92,8 @@ def score_views(folder: Path) -> dict[str, float]:
     config, facts = run.read_train_settings(), run.read_facts()
     task, test = load_task(run), load_splits(config).test
     shape: dict[str, Any] = {"mean": facts.mean, "std": facts.std, "size": facts.image_size}
-    levels = config.crop.grid
-    smallest = min(side for side, _ in levels)
-    uniform = RandomAugmentation(Crop(), sizes=(smallest, 1.0), **shape)
-    oracle = OracleCrops(levels=levels, max_outside=config.crop.max_outside, **shape)
+    uniform = RandomAugmentation(Crop(), sizes=(LEVELS[0][0], 1.0), **shape)
+    oracle = OracleCrops(levels=LEVELS, **shape)
     scores = {
         name: _accuracy(task, views, BatchLoader(test, config.data.batch_size))
         for name, views in (("uniform", uniform), ("oracle", oracle))
@@ -189,9 +189,9 @@ def main() -> None:
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     subprocess.run(COMMAND, check=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": path})  # noqa: S603
     rows = _all_rows(ROOT / RUNS)
-    groups = {
-        name: [r for r in rows if r["method"] == name] for name in {r["method"] for r in rows}
-    }
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(row["method"], []).append(row)
     groups |= {name: choose_on_validation(rows, members) for name, members in FAMILIES.items()}
     rival = groups["random, chosen"]
     table = {

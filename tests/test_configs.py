@@ -20,6 +20,7 @@ METHODS = {  # files of contenders, and what they are contenders of
     "paper/crop_methods.yaml": "paper/crop.yaml",
     "tiny_imagenet/contenders.yaml": "tiny_imagenet/compare.yaml",
     "tiny_imagenet/contrastive_methods.yaml": "tiny_imagenet/contrastive.yaml",
+    "tiny_imagenet/training_methods.yaml": "tiny_imagenet/training.yaml",
 }
 FILES = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.yaml"))
 RUNS = [name for name in FILES if name not in METHODS]

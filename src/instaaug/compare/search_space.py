@@ -1,6 +1,6 @@
 """What a search may change in the settings of a method, and where it begins."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp, inf, log, sqrt
 from typing import Any
@@ -10,7 +10,7 @@ from instaaug.errors import ArgumentError
 from instaaug.methods import RandomAugmentation, RandomResizedCrop
 from instaaug.parameterizations import CropGrid
 from instaaug.runs.settings import TrainSettings
-from instaaug.spaces import Boxes, Interval, Space
+from instaaug.spaces import Boxes, Interval, Level, Space
 
 __all__ = ["Bounds", "SearchSpace", "changed_settings", "describe_choice", "describe_settings"]
 
@@ -132,8 +132,8 @@ class SearchSpace:
         changes: dict[str, Any] = {"phi.learning_rate": _round(point[RATE])}
         if learner != config.phi.conditioning:
             changes |= {"phi.conditioning": learner, "phi.baseline": "auto"}
-        if SMALLEST in point:
-            changes["crop.grid"] = _kept_levels(config, point[SMALLEST])
+        if SMALLEST in point and config.crop.grid != "receptive":
+            changes["crop.grid"] = _kept_levels(config.crop.grid, point[SMALLEST])
         config = config.override(changes)
         bands = {name: _possible(config, name, band) for name, band in self.ranges(point).items()}
         only = next(iter(bands.values())) if len(bands) == 1 else bands or None
@@ -161,7 +161,7 @@ def _learned_space(config: TrainSettings, augmenter: InstaAug) -> SearchSpace:
     rate = config.phi.learning_rate
     bounds[RATE], start[RATE] = (min(RATE_BOUNDS[0], rate), max(RATE_BOUNDS[1], rate)), rate
     if any(isinstance(space, Boxes) for space in spaces.values()) and len(config.crop.grid) > 1:
-        start[SMALLEST], bounds[SMALLEST] = min(side for side, _ in config.crop.grid), SIDE_BOUNDS
+        start[SMALLEST], bounds[SMALLEST] = _smallest_side(config), SIDE_BOUNDS
     if any(isinstance(space, Interval) for space in spaces.values()):
         start[STRENGTH], bounds[STRENGTH] = sqrt(STRENGTH_BOUNDS[0]), STRENGTH_BOUNDS
     conditioning = config.phi.conditioning
@@ -218,16 +218,21 @@ def _random_options(point: Mapping[str, float]) -> dict[str, Any]:
     return options
 
 
-def _kept_levels(config: TrainSettings, smallest: float) -> list[tuple[float, int]]:
+def _smallest_side(config: TrainSettings) -> float:
+    if config.crop.grid == "receptive":
+        return sqrt(SIDE_BOUNDS[0] * SIDE_BOUNDS[1])  # of random crops alone
+    return min(side for side, _ in config.crop.grid)
+
+
+def _kept_levels(levels: Sequence[Level], smallest: float) -> list[Level]:
     """The levels of boxes that are large enough, and at least two of all."""
-    levels = list(config.crop.grid)
     sides = sorted(side for side, _ in levels)
     return [level for level in levels if level[0] >= min(_round(smallest), sides[-2])]
 
 
 def _possible(config: TrainSettings, name: str, band: Bounds) -> Bounds:
     """The band, raised where the boxes that are left are too few for it."""
-    if not name.startswith("crop"):
+    if not name.startswith("crop") or config.crop.grid == "receptive":
         return band
     grid = CropGrid(config.crop.grid, max_outside=config.crop.max_outside)
     least = exp((FEW_CHOICES_SHARES[0] - 1) * grid.max_entropy)
