@@ -127,10 +127,12 @@ def capture(config: TrainSettings, folder: Path) -> Captured:
         patch.setattr(training, "make_predictor", make_predictor)
         patch.setattr(training, "evaluate", lambda *_: {})
         patch.setattr(training, "summarize_augmenter", lambda *_: {})
+        patch.setattr(training, "choose_test_views", lambda *_, **__: None)
         patch.setattr(training, "compile_training", lambda _: found.update(is_compiled=True))
         patch.setattr(torch, "set_num_threads", lambda n: found.update(n_threads=n))
         ready = training._prepare(Run(folder), config, [], None)
         loaders = training._loaders(ready.splits, config, ready.trainer, ready.task.cross_fit)
+        training._choose_views(ready.task, ready.splits, config)
         if config.task != "contrastive":
             training.evaluate_task(ready.task, ready.splits.test, config)
     batch_size = loaders["train_dataloaders"].batch_size
@@ -282,6 +284,7 @@ EFFECTS: Mapping[str, Effect] = {
     "phi.step": ("separate", of_task("phi_step")),
     "phi.signal": ("held_out", kept_from_the_model),
     "phi.signal_share": (0.3, kept_from_the_model),
+    "phi.dependence": (0.5, lambda seen: float(seen.task.augmenter.phi.dependence)),
     "optimizer": ("sgd", of_model("optimizer")),
     "optimizer.learning_rate": (0.5, of_model("learning_rate")),
     "optimizer.momentum": (0.5, of_model("momentum")),
@@ -301,7 +304,7 @@ EFFECTS: Mapping[str, Effect] = {
     "contrastive.blur": (0.7, probability("blur")),
     "contrastive.mirror": (0.1, probability("flip")),
     "views.n_views": (5, lambda seen: seen.predictor["n_samples"]),
-    "views.merge": ("probability", lambda seen: seen.predictor["merge"]),
+    "views.merge": ("probability", lambda seen: seen.task.augmenter.merge),
     "views.select": ("top", lambda seen: seen.predictor["select"]),
     "views.replace": (True, lambda seen: seen.predictor["replace"]),
     "trainer.max_epochs": (3, of_trainer("max_epochs")),
@@ -716,7 +719,7 @@ def test_a_fit_that_cannot_work_is_refused(values: dict[str, Any], words: str) -
         ("phi.schedule", get_args(ScheduleName)),
         ("optimizer", get_args(OptimizerName)),
         ("optimizer.schedule", get_args(ScheduleName)),
-        ("views.merge", get_args(Merge)),
+        ("views.merge", ("auto", *get_args(Merge))),
         ("views.select", get_args(Select)),
     ],
 )

@@ -161,6 +161,22 @@ class Merging:
         mass = _as_wide(mass.to(total.dtype), total)
         return self._divide(total, mass.log() if self.merge == "probability" else mass)
 
+    def merge_outputs(
+        self, outputs: Inexact[Tensor, "n batch *rest"], weight: Float[Tensor, "n batch"] | None
+    ) -> Inexact[Tensor, " batch *merged"]:
+        """The output for each input from the outputs for all of its views, at once.
+
+        Arguments:
+            outputs: What the model says of each view.
+            weight: How much each counts for ``"weighted"``; None says equally.
+        """
+        n, batch = outputs.shape[:2]
+        ones = torch.ones(n, batch, device=outputs.device)
+        weight = ones if weight is None or self.merge != "weighted" else weight
+        scores = replace(self, output=None).scores(outputs.flatten(0, 1), n * batch)
+        total = self.total(scores.unflatten(0, (n, batch)), weight)
+        return self.finish(total, weight, torch.full((batch,), n, device=outputs.device))
+
     def _divide(self, total: Tensor, mass: Tensor) -> Tensor:
         """The mean, from a sum and the sum of all weights; for probabilities, logarithms."""
         is_log = self.merge == "probability"

@@ -125,6 +125,10 @@ class Augmenter(nn.Module, ABC):
         """The augmenter's own rule for outputs of views."""
         return Merging(self.merge, sharpness=self.sharpness, calibration=self.calibration)
 
+    def set_merging(self, merge: Merge, sharpness: float = 1.0, calibration: float = 1.0) -> None:
+        """Change how :meth:`wrap` merges outputs of views unless it is told otherwise."""
+        self.merge, self.sharpness, self.calibration = merge, sharpness, calibration
+
     @property
     def stop_rule(self) -> StopRule | None:
         """When an input needs no further view, where a fit has learned that."""

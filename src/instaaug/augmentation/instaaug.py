@@ -1,6 +1,6 @@
 """InstaAug: learned, instance-specific augmentation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -208,12 +208,29 @@ class InstaAug(Augmenter):
             context = {k: v for k, v in context.items() if k != "num_classes"}
         return super().build(context, options)
 
+    @override
     def set_merging(self, merge: Merge, sharpness: float = 1.0, calibration: float = 1.0) -> None:
-        """Change how :meth:`wrap` merges outputs of views unless it is told otherwise."""
+        super().set_merging(merge, sharpness, calibration)
         self.settings: InstaAugSettings = replace(
             self.settings, merge=merge, sharpness=sharpness, calibration=calibration
         )
-        self.merge, self.sharpness, self.calibration = merge, sharpness, calibration
+
+    @torch.no_grad()
+    def set_dependence(self, dependence: float, batches: Iterable[Tensor] | None = None) -> None:
+        """Change how much the distribution depends on the input at test time, from 0 to 1.
+
+        Views follow it; :meth:`distribution` shows what was learned unless it is told otherwise.
+
+        Arguments:
+            dependence: At 0 all inputs get the same distribution, at 1 that which was learned.
+            batches: Inputs whose average is what all share; as before if absent.
+        """
+        if batches is not None and self.settings.conditioning == "input":
+            found = [
+                self.phi.raw(self.phi.features(self.canonical(x)), None, len(x)) for x in batches
+            ]
+            self.phi.set_shared([torch.cat(rows) for rows in zip(*found, strict=True)])
+        self.phi.set_dependence(dependence)
 
     def set_plan(self, shape: PlanShape) -> ViewPlan:
         """Give the augmenter an empty plan of views, for a fit to fill in."""
@@ -318,11 +335,19 @@ class InstaAug(Augmenter):
         ]
         return torch.stack(solved)
 
-    def distribution(self, x: Images, targets: Tensor | None = None) -> Joint:
-        """p(θ | x) for every input, for inspection: entropies, probabilities, samples."""
+    def distribution(
+        self, x: Images, targets: Tensor | None = None, *, shrunk: bool = False
+    ) -> Joint:
+        """p(θ | x) for every input, for inspection: entropies, probabilities, samples.
+
+        Arguments:
+            x: Images.
+            targets: Labels, for an augmenter that learns per class.
+            shrunk: Whether it depends on the input only as much as at test time.
+        """
         checks.check_inputs(x, channels=self.settings.in_channels)
         classes = checks.check_classes(targets, self.settings)
-        return self.phi(self.canonical(x), classes)
+        return self.phi(self.canonical(x), classes, shrunk=shrunk)
 
     def preferences(self, joint: Joint) -> dict[str, Float[Tensor, "batch k"]]:
         """By finite factor, log-probabilities less those of a φ that knows nothing, if any.
@@ -605,7 +630,7 @@ def _distribution_and_outputs(
     """
     network = phi.network
     if not isinstance(network, FrozenFeatures):
-        return phi(x), None
+        return phi(x, shrunk=True), None
     is_own = network.reads(model)
     features: list[Tensor] = []
     outputs: list[object] = []
@@ -613,7 +638,7 @@ def _distribution_and_outputs(
         for part, returned in network.features_in_chunks(x, chunk_size=chunk_size):
             features.append(part)
             outputs += [pick_output(returned, output)] if is_own else []
-    joint = phi.decode(network.maps(torch.cat(features)), None, len(x))
+    joint = phi.decode(network.maps(torch.cat(features)), None, len(x), shrunk=True)
     rows = [part for part in outputs if isinstance(part, Tensor) and part.ndim]
     if len(rows) < len(outputs):
         return joint, outputs[0]  # no rows per input; merging them raises

@@ -109,6 +109,9 @@ def _print_results(console: Console, folder: Path, results: dict[str, Any]) -> N
             console, f"{len(results['skipped'])} images could not be read and were left out."
         )
     print_scores(console, results["test"], n_images=results["n_test"])
+    for sentence in ("dependence_in_words", "verdict"):
+        if words := (results["validation"] or {}).get(sentence):
+            print_words(console, words)
     print_words(
         console,
         f"Look at {folder / 'samples.png'}; all numbers are in {folder / 'results.json'}.\n"

@@ -140,10 +140,9 @@ class _PhiParameters(nn.Module):
         else:
             maps = self.phi.features(images)
         parameters: Parameters = {}
-        for name, family, head in zip(
-            self.phi.names, self.phi.families, self.phi.heads, strict=True
-        ):
-            raw = head(maps, None, 1).expand(batch, -1)  # one row where the input has no say
+        rows = self.phi.raw(maps, None, 1, shrunk=True)  # one where the input has no say
+        for name, family, row in zip(self.phi.names, self.phi.families, rows, strict=True):
+            raw = row.expand(batch, -1)
             if isinstance(family, CategoricalFamily):
                 parameters[f"{name}.log_probs"] = at_least_float32(raw).log_softmax(dim=-1)
             else:

@@ -301,10 +301,7 @@ def _merge_by_confidence(
     rule, parts = Merging("confidence", sharpness=sharpness), []
     for index in torch.arange(len(table)).split(ROWS_AT_ONCE):
         outputs = table.outputs_of(index)[torch.arange(len(index))[:, None], views[index]]
-        scores = rule.scores(outputs.flatten(0, 1), outputs[..., 0].numel())
-        ones = torch.ones(views.shape[1], len(index))
-        total = rule.total(scores.unflatten(0, outputs.shape[:2]).movedim(1, 0), ones)
-        parts.append(rule.finish(total, ones, torch.full((len(index),), views.shape[1])))
+        parts.append(rule.merge_outputs(outputs.movedim(1, 0), None))
     return torch.cat(parts)
 
 

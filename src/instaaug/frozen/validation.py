@@ -14,12 +14,20 @@ from instaaug.augmentation import InstaAug
 from instaaug.augmentation.at_test_time import Merging
 from instaaug.augmentation.plan import Preview
 from instaaug.augmentation.stopping import PRICES, StopRule, fit_stop_rule
+from instaaug.augmentation.worth import (
+    DEPENDENCES,
+    Gain,
+    accuracy_gain,
+    choose_by_loss,
+    describe_dependence,
+    describe_verdict,
+    gain_to_dict,
+)
 from instaaug.frozen.calibration import fit_temperature
 from instaaug.frozen.images import NormalizedImages
 from instaaug.frozen.learning import Distributions, Learning, learn_from_table
 from instaaug.frozen.ordering import greedy_order
 from instaaug.frozen.table import ViewTable
-from instaaug.stats import Interval, bootstrap_interval
 
 __all__ = ["Validation", "ViewScores", "order_for_all", "validate"]
 
@@ -27,7 +35,6 @@ N_FOLDS = 4
 FEWEST = 40  # images that are worth cross-validation
 MOST_IMAGES = 4000
 MOST_NUMBERS = 2**28  # of merged outputs in memory
-DEPENDENCES = (0.0, 0.25, 0.5, 0.75, 1.0)
 GAP = 0.3  # between the scores of neighbors in the order for all, while φ learns
 JUDGED_PRICES = (4, 8, 12, 16)  # numbers of some of the prices
 WORTH_IT = 0.001  # of accuracy at equal cost, that a preview has to add
@@ -76,23 +83,17 @@ class Validation:
     n_images: int
     rows: tuple[ViewScores, ...]
     dependence: float
-    worth: Mapping[int, tuple[float, Interval]]
+    worth: Mapping[int, Gain]
     temperatures: Mapping[int, float]
     stop: StopRule
     preview: Preview | None
     n_views: int
-    gain: tuple[float, Interval]
+    gain: Gain
 
     @property
     def dependence_in_words(self) -> str:
         """A sentence on what depending on the input was worth."""
-        if not self.dependence:
-            return "Views that depend on the image were not better than the same views for all."
-        n, (difference, (low, high)) = max(self.worth.items(), key=lambda item: item[1][0])
-        return (
-            f"Depending on the image, {n} views are worth {100 * difference:+.1f} points (95 % "
-            f"interval {100 * low:+.1f} to {100 * high:+.1f}) against the same views for all."
-        )
+        return describe_dependence(self.dependence, self.worth)
 
     @property
     def larger_image(self) -> str | None:
@@ -113,17 +114,8 @@ class Validation:
     @property
     def verdict(self) -> str:
         """A sentence on whether to use views, and how many."""
-        difference, (low, high) = self.gain
-        if self.n_views == 1:
-            return (
-                "Do not use views here: on images that were left out, none of the numbers tried "
-                "is better than the image alone."
-            )
-        return (
-            f"Use {self.n_views} views: {100 * difference:+.1f} points of accuracy against the "
-            f"image alone (95 % interval {100 * low:+.1f} to {100 * high:+.1f}), "
-            f"cross-validated on {self.n_images:,} images."
-        )
+        seen_on = f"cross-validated on {self.n_images:,} images"
+        return describe_verdict(self.n_views, self.gain, seen_on=seen_on)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the rule to stop, ready for JSON."""
@@ -132,18 +124,13 @@ class Validation:
             "rows": [vars(row) for row in self.rows],
             "dependence": self.dependence,
             "preview": None if self.preview is None else self.preview.size,
-            "worth": {
-                str(n): {"difference": difference, "low": low, "high": high}
-                for n, (difference, (low, high)) in self.worth.items()
-            },
+            "worth": {str(n): gain_to_dict(gain) for n, gain in self.worth.items()},
             "n_views": self.n_views,
-            "gain": {
-                "difference": self.gain[0], "low": self.gain[1][0], "high": self.gain[1][1]
-            },
+            "gain": gain_to_dict(self.gain),
             "verdict": self.verdict,
             "dependence_in_words": self.dependence_in_words,
             "larger_image": self.larger_image,
-        }  # fmt: skip
+        }
 
 
 def order_for_all(
@@ -229,12 +216,12 @@ def validate(
         n_images=len(left_out.rows),
         rows=tuple(rows),
         dependence=chosen,
-        worth={n: _difference(right[n - 1], for_all[n - 1]) for n in counts},
+        worth={n: accuracy_gain(right[n - 1], for_all[n - 1]) for n in counts},
         temperatures=temperatures,
         stop=stop,
         preview=preview,
         n_views=n_views,
-        gain=_difference(right[n_views - 1], right[0]),
+        gain=accuracy_gain(right[n_views - 1], right[0]),
     )
 
 
@@ -317,10 +304,7 @@ def _choose_dependence(
             for n, temperature in zip(counts, temperatures, strict=True)
         ]
         losses[dependence] = torch.stack(each).mean(dim=0)
-    best = min(losses, key=lambda dependence: float(losses[dependence].mean()))
-    gained = losses[0.0] - losses[best]
-    certain = float(gained.mean()) > float(gained.std()) / len(gained) ** 0.5
-    return best if best and certain else 0.0
+    return choose_by_loss(losses)
 
 
 def _merge(
@@ -475,15 +459,9 @@ def _share(right: Tensor) -> float:
     return float(right.double().mean())
 
 
-def _difference(first: Tensor, second: Tensor) -> tuple[float, Interval]:
-    """Difference in accuracy with its 95 % interval, from pairs."""
-    pairs = (first.double() - second.double()).numpy()
-    return float(pairs.mean()), bootstrap_interval(lambda rows: rows.mean(axis=1), pairs)
-
-
 def _recommend(right: Bool[Tensor, "n images"], counts: Sequence[int]) -> int:
     """The fewest views that are nearly as good as the best number; 1 unless they surely help."""
     share = {n: _share(right[n - 1]) for n in counts}
     best = min(n for n in counts if share[n] >= max(share.values()) - NEARLY)
-    _, (low, _) = _difference(right[best - 1], right[0])
+    _, (low, _) = accuracy_gain(right[best - 1], right[0])
     return best if low > 0 else 1

@@ -68,6 +68,10 @@ class Family(nn.Module, ABC):
     ) -> ThetaDistribution:
         """The distribution of inputs whose class is unknown, where raw numbers are per class."""
 
+    def average_raw(self, raw: Raw) -> Float[Tensor, " n_raw"]:
+        """Raw numbers of one member that stands for all rows; here, their mean."""
+        return raw.mean(dim=0)
+
 
 class UniformFamily(Family):
     r"""A uniform distribution on intervals that always contain the identity.
@@ -220,6 +224,11 @@ class CategoricalFamily(Family):
     ) -> ThetaDistribution:
         """Every row of the table with the same probability."""
         return self(torch.zeros_like(table[0]).expand(batch, -1))
+
+    @override
+    def average_raw(self, raw: Raw) -> Float[Tensor, " n_raw"]:
+        """The logarithm of the mean distribution."""
+        return raw.log_softmax(dim=1).logsumexp(dim=0) - log(len(raw))
 
 
 class BoxFamily(CategoricalFamily):

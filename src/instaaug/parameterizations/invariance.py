@@ -1,7 +1,7 @@
 """φ: from an input to a distribution over transforms, and the heads that make its parameters."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import torch
@@ -30,6 +30,7 @@ __all__ = [
 
 Bias = Float[Tensor, " n_raw"]
 Raw = Float[Tensor, "batch n_raw"]
+RawOfFactor = Float[Tensor, "batch _"]  # factors differ in how many numbers they have
 Conditioning = Literal["input", "none", "class"]
 Classes = Int[Tensor, " batch"] | None
 
@@ -234,7 +235,14 @@ def _resize(score: Maps, shape: tuple[int, int]) -> Maps:
 
 
 class InvarianceModule(nn.Module):
-    """φ: feature network, a head and a family per factor.
+    r"""φ: feature network, a head and a family per factor.
+
+    At test time φ may depend on its input less than it has learned to:
+
+    .. math:: r(x) = \bar r + \alpha\,(\phi(x) - \bar r), \qquad 0 \le \alpha \le 1,
+
+    with raw numbers :math:`\bar r` that all inputs share (:meth:`set_shared`) and the dependence
+    α, which is 1 until :meth:`set_dependence` changes it. At 0 all inputs get one distribution.
 
     Arguments:
         families: The family of distributions of each factor of θ, by name.
@@ -267,10 +275,17 @@ class InvarianceModule(nn.Module):
         self.channels = tuple(channels)
         self.grids = dict(grids)
         self.families = nn.ModuleList(families.values())
+        if conditioning == "input":
+            self.n_raw = [family.n_raw for family in families.values()]
+            self.register_buffer("shared", torch.zeros(sum(self.n_raw)))
+            self.register_buffer("dependence", torch.ones(()))
         self.heads = nn.ModuleList(
             self._make_head(name, family, family.raw_at(start[name]), num_classes)
             for name, family in families.items()
         )
+
+    shared: Tensor
+    dependence: Tensor
 
     def _make_head(self, name: str, family: Family, bias: Tensor, num_classes: int | None) -> Head:
         if self.conditioning == "none":
@@ -303,31 +318,72 @@ class InvarianceModule(nn.Module):
         batch: int,
         *,
         predicted: dict[str, Raw] | None = None,
+        shrunk: bool = False,
     ) -> Joint:
         """The distributions that belong to feature maps or classes.
 
         Arguments:
-            maps: Feature maps, finest first.
-            classes: Labels, which only class heads read.
+            maps: What :meth:`features` returned.
+            classes: Labels, if φ learns per class.
             batch: Number of inputs.
             predicted: Receives, with gradient, the losses that factors in closed form predict
                 for their choices; λ of these factors is solved for the batch.
+            shrunk: Whether they depend on the input only as much as :attr:`dependence` says.
         """
-        without_class = classes is None and not self.training
-        factors = {}
-        for name, family, head in zip(self.names, self.families, self.heads, strict=True):
-            assert isinstance(family, Family)  # noqa: S101  # nn.ModuleList is untyped
-            if without_class and isinstance(head, ClassHead):
-                factors[name] = family.without_class(head.raw, batch)
-                continue
-            raw = head(maps, classes, batch)
+        if classes is None and not self.training and self.conditioning == "class":
+            tables = (head.raw for head in self.heads if isinstance(head, ClassHead))
+            pairs = zip(self._families(), tables, strict=True)
+            factors = [family.without_class(table, batch) for family, table in pairs]
+            return Joint(dict(zip(self.names, factors, strict=True)))
+        found = {}
+        rows = self.raw(maps, classes, batch, shrunk=shrunk)
+        for name, family, raw in zip(self.names, self._families(), rows, strict=True):
             if predicted is None or not isinstance(family, ClosedFormFamily):
-                factors[name] = family(raw)
+                found[name] = family(raw)
                 continue
-            factors[name] = family(raw, family.solve(raw.detach()))
+            found[name] = family(raw, family.solve(raw.detach()))
             predicted[name] = family.centered(raw)
-        return Joint(factors)
+        return Joint(found)
+
+    def raw(
+        self, maps: Sequence[Maps], classes: Classes, batch: int, *, shrunk: bool = False
+    ) -> list[RawOfFactor]:
+        """The raw numbers of each factor; arguments as those of :meth:`decode`."""
+        raw = [head(maps, classes, batch) for head in self.heads]
+        if not shrunk or self.conditioning != "input":
+            return raw
+        pairs = zip(self.shared.split(self.n_raw), raw, strict=True)
+        return [torch.lerp(one.to(own), own, self.dependence.to(own)) for one, own in pairs]
+
+    def _families(self) -> Iterator[Family]:
+        for family in self.families:
+            assert isinstance(family, Family)  # noqa: S101  # nn.ModuleList is untyped
+            yield family
+
+    def set_shared(self, raw: Sequence[RawOfFactor]) -> None:
+        """Share the average over some inputs.
+
+        Arguments:
+            raw: Of each factor, the raw numbers of these inputs.
+        """
+        pairs = zip(self._families(), raw, strict=True)
+        average = [family.average_raw(rows.detach().float()) for family, rows in pairs]
+        self.shared.copy_(torch.cat(average))
+
+    def set_dependence(self, dependence: float) -> None:
+        """Change how much the distribution depends on the input at test time, from 0 to 1."""
+        if not 0 <= dependence <= 1:
+            raise ArgumentError(
+                f"`dependence` must lie in [0, 1]: got {dependence}. 0 gives all inputs the same "
+                "distribution, 1 is as learned."
+            )
+        if self.conditioning != "input":
+            raise ArgumentError(
+                '`dependence` needs conditioning="input": got '
+                f'"{self.conditioning}", which does not read the input.'
+            )
+        self.dependence.fill_(dependence)
 
     @override
-    def forward(self, x: Images, classes: Classes = None) -> Joint:
-        return self.decode(self.features(x), classes, len(x))
+    def forward(self, x: Images, classes: Classes = None, *, shrunk: bool = False) -> Joint:
+        return self.decode(self.features(x), classes, len(x), shrunk=shrunk)

@@ -114,7 +114,8 @@ def accuracy_of(record: RunRecord, part: Part | None = None) -> Score | None:
 
     Arguments:
         record: The run.
-        part: Without or with test-time augmentation; if absent, with it where there is one.
+        part: Without or with test-time augmentation; if absent, with it where there is one, unless
+            validation images said that the image alone is as good.
 
     Returns:
         None if the run has not finished, or has no such part.
@@ -129,7 +130,7 @@ def accuracy_of(record: RunRecord, part: Part | None = None) -> Score | None:
         (0.8, [0.49, 0.94])
     """
     parts = _trained_parts(record) if record.kind == "train" else _fitted_parts(record)
-    numbers = parts.get(part or ("augmented" if "augmented" in parts else "plain"))
+    numbers = parts.get(part or _main_part(record, parts))
     if numbers is None:
         return None
     measure: Any = next((name for name in ("top1", "rmse", "mae") if name in numbers), None)
@@ -149,6 +150,13 @@ def accuracy_of(record: RunRecord, part: Part | None = None) -> Score | None:
     if value > 1:
         raise _unlike(record.path, f"its top1 is {value}, which is no share")
     return Score(measure, value, int(n), wilson_interval(round(value * n), int(n)), n_samples)
+
+
+def _main_part(record: RunRecord, parts: dict[str, dict[str, Any]]) -> Part:
+    """The part whose score a run would be used with."""
+    validation = _within(record.path, record.results, "validation")
+    refused = record.kind == "train" and validation.get("n_views") == 1
+    return "augmented" if "augmented" in parts and not refused else "plain"
 
 
 def _kind(folder: Path, config: dict[str, Any]) -> Kind:
@@ -234,7 +242,9 @@ def _fitted_parts(record: RunRecord) -> dict[str, dict[str, Any]]:
 
 def _within(folder: Path, content: dict[str, Any], name: str) -> dict[str, Any]:
     """A mapping inside of another; an empty one if there is none."""
-    inner = content.get(name, {})
+    inner = content.get(name)
+    if inner is None:
+        return {}
     if not isinstance(inner, dict):
         raise _unlike(folder, f"its {name!r} is no mapping")
     return inner

@@ -11,8 +11,9 @@ from safetensors.torch import load_file
 from torch import nn
 
 from instaaug.augmentation import Augmenter
+from instaaug.augmentation.at_test_time import Merging
 from instaaug.data import LabeledImages
-from instaaug.errors import ArgumentError, WeightsFileError
+from instaaug.errors import ArgumentError, DataError, WeightsFileError
 from instaaug.methods import Distortions, find_method
 from instaaug.networks import make_model
 from instaaug.networks.encoders import remove_head
@@ -113,7 +114,24 @@ def load_task(run: Run) -> AugmentedTask:
         run.load_tensors(run.augmenter_file, task.augmenter)
     if isinstance(task, ContrastiveTask) and run.probe_file.is_file():
         _load_probes(task, run.probe_file)
+    _follow_validation(task.augmenter, run)
     return task.eval()
+
+
+def _follow_validation(augmenter: Augmenter, run: Run) -> None:
+    """Merge outputs of views as validation images have said."""
+    chosen = run.read_validation()
+    if not chosen:
+        return
+    try:
+        numbers = float(chosen["sharpness"]), float(chosen["calibration"])
+        Merging(chosen["merge"], sharpness=numbers[0], calibration=numbers[1])  # or raise
+        augmenter.set_merging(chosen["merge"], *numbers)
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(
+            f"{str(run.results_file)!r} must be as the run wrote it: its validation names no rule "
+            f"of merging ({error}). Restore it, or begin a new run."
+        ) from None
 
 
 def _load_probes(task: ContrastiveTask, path: Path) -> None:
@@ -177,7 +195,10 @@ def build_augmenter(config: TrainSettings, facts: DataFacts) -> Augmenter:
         "estimator": config.phi.estimator,
         "baseline": baseline,
     }
-    return method.build(context, config.method.options)
+    augmenter = method.build(context, config.method.options)
+    if config.views.merge != "auto":
+        augmenter.set_merging(config.views.merge)
+    return augmenter
 
 
 def _takes_grid(method: type[Augmenter], transforms: Sequence[Transform] | str) -> bool:

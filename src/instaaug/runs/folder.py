@@ -278,6 +278,11 @@ class Run:
                 "begin a new run."
             ) from None
 
+    def read_validation(self) -> dict[str, Any]:
+        """What validation images said on views; nothing if they were not asked."""
+        found = self.read_results().get("validation") if self.results_file.is_file() else None
+        return dict(found or {})
+
     def write_picture(self, picture: Tensor) -> None:
         """Write ``samples.png`` from values in [0, 1], ``(C, H, W)``, large enough to look at."""
         from PIL import Image

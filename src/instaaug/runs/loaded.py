@@ -97,6 +97,7 @@ def _load_trained(run: Run, config: TrainSettings) -> LoadedRun:
     facts = run.read_facts()
     device = run_device(config)
     task = load_task(run).to(device)
+    usual = _usual_views(run, config, task.augmenter)
 
     def load_test_images(on_decode: OnProgress | None) -> LabeledImages:
         splits = load_splits(config, on_decode)
@@ -115,27 +116,36 @@ def _load_trained(run: Run, config: TrainSettings) -> LoadedRun:
         channels=facts.channels,
         mean=facts.mean,
         std=facts.std,
-        merging=Merging(config.views.merge),
+        merging=task.augmenter.merging,
         select=config.views.select,
         replace=config.views.replace,
         n_views=None if task.augmenter.averages_views else 0,
-        test_views=config.views.n_views,
+        test_views=usual or config.views.n_views,
         ranks_views=False,
         seed=config.seed,
         load_test_images=load_test_images,
-        make_predictor=lambda n, certainty: _make_trained_predictor(task, config, n, certainty),
+        make_predictor=lambda n, certainty: _make_trained_predictor(
+            task, config, usual if n is None and certainty is None else n, certainty
+        ),
     )
+
+
+def _usual_views(run: Run, config: TrainSettings, augmenter: Augmenter) -> int:
+    """How many views a prediction takes unless it is said otherwise; 0 for the image alone."""
+    if not augmenter.averages_views or run.read_validation().get("n_views") == 1:
+        return 0
+    return config.views.n_views
 
 
 def _make_trained_predictor(
     task: AugmentedTask, config: TrainSettings, n_views: int | None, certainty: float | None
 ) -> PixelPredictor:
-    usual = config.views.n_views if task.augmenter.averages_views else 0
-    n = usual if n_views is None or config.method.name == "none" else n_views
+    most = config.views.n_views if task.augmenter.averages_views else 0
+    n = most if n_views is None or config.method.name == "none" else n_views
     if certainty is None:
         predict = make_predictor(
-            task, n_samples=n, merge=config.views.merge, select=config.views.select,
-            replace=config.views.replace, seed=config.seed,
+            task, n_samples=n, select=config.views.select, replace=config.views.replace,
+            seed=config.seed,
         )  # fmt: skip
 
         def predict_all(pixels: Tensor) -> tuple[Tensor, Tensor]:
@@ -148,8 +158,8 @@ def _make_trained_predictor(
             "not. Leave it out."
         )
     wrapped = task.augmenter.wrap(
-        task.predictor, n, merge=config.views.merge, select=config.views.select,
-        replace=config.views.replace, certainty=certainty,
+        task.predictor, n, select=config.views.select, replace=config.views.replace,
+        certainty=certainty,
     ).eval()  # fmt: skip
     generator = torch.Generator(task.mean.device).manual_seed(config.seed)
 

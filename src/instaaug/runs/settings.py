@@ -284,6 +284,13 @@ class PhiSettings(Settings):
         "Share of the epochs in which images are kept from the model; then φ is frozen.",
         at_least=0, at_most=1,
     )  # fmt: skip
+    dependence: Literal["auto"] | float = setting(
+        "auto",
+        "How much its distribution depends on the input at test time, from 0, one for all, to 1, "
+        "as learned; auto is what validation images say, or 1 without them.",
+        at_least=0,
+        at_most=1,
+    )
 
 
 @dataclass(frozen=True)
@@ -345,9 +352,16 @@ class ViewSettings(Settings):
 
     title = "Test time"
 
-    n_views: int = setting(10, "Views of each image to average.", at_least=1)
-    merge: Literal["logit", "probability", "weighted", "confidence"] = setting(
-        "logit", "What test-time augmentation averages, and with which weights."
+    n_views: int = setting(
+        10,
+        "Views of each image to average; predictions use them if validation images say that they "
+        "help.",
+        at_least=1,
+    )
+    merge: Literal["auto", "logit", "probability", "weighted", "confidence"] = setting(
+        "auto",
+        "What test-time augmentation averages, and with which weights; auto is the method's own "
+        "way, or, if that is the mean, by confidence where validation images say so.",
     )
     select: Literal["sample", "top"] = setting(
         "sample", "Draw views at test time, or take the most representative."

@@ -39,6 +39,7 @@ from instaaug.tasks import (
     ContrastiveTask,
     MetricsTable,
     SamplePictures,
+    SupervisedTask,
     WholeCheckpointIO,
     correlate_losses,
     evaluate,
@@ -48,6 +49,7 @@ from instaaug.tasks import (
 from instaaug.tasks.callbacks import sample_sheet
 from instaaug.tasks.cross_fit import CrossFit, make_cross_fit
 from instaaug.tasks.representation import Representation, collect_features
+from instaaug.tasks.view_choice import MOST_IMAGES, ViewChoice, choose_test_views
 
 __all__ = [
     "evaluate_task",
@@ -154,8 +156,7 @@ def evaluate_task(
         results = _score_representations(task, data, config, n_samples=n_samples)
     else:
         results = _score_predictions(task, data, config, n_samples=n_samples)
-    sample = data.subset(evenly_spaced_indices(len(data), MOST_SUMMARIZED))  # of all classes
-    if learned := summarize_augmenter(task, BatchLoader(sample, config.data.batch_size)):
+    if learned := summarize_augmenter(task, _some_batches(data, MOST_SUMMARIZED, config)):
         results["learned"] = learned
         if not isinstance(task, ContrastiveTask):
             few = data.subset(evenly_spaced_indices(len(data), MOST_CORRELATED))
@@ -176,7 +177,6 @@ def _score_predictions(
         predict = make_predictor(
             task,
             n_samples=n_samples,
-            merge=config.views.merge,
             select=config.views.select,
             replace=config.views.replace,
             seed=config.seed,
@@ -263,6 +263,8 @@ def _fit(
             trainer.fit(task, **loaders, ckpt_path=_checkpoint(run))
     if not trainer.is_global_zero:
         return {}
+    task.to(trainer.strategy.root_device)
+    choice = _choose_views(task, splits, config)
     if task.augmenter.state_dict():
         if isinstance(task.augmenter, InstaAug):
             task.augmenter.save(run.augmenter_file)
@@ -270,7 +272,7 @@ def _fit(
             run.write_tensors(run.augmenter_file, task.augmenter)
     run.write_tensors(run.model_file, task.model)
     if isinstance(task, ContrastiveTask):
-        _fit_representations(task.to(trainer.strategy.root_device), splits.train, config, run)
+        _fit_representations(task, splits.train, config, run)
     sets = [part for part in (splits.train, splits.validation, splits.test) if part is not None]
     results = {
         "data": config.data.source,
@@ -281,12 +283,58 @@ def _fit(
         "skipped": list(dict.fromkeys(line for part in sets for line in part.skipped)),
         "split_hash": facts.split_hash,
         "steps": task.n_steps,
-        "test": evaluate_task(task.to(trainer.strategy.root_device), splits.test, config),
+        "validation": None if choice is None else choice.to_dict(),
+        "test": evaluate_task(task, splits.test, config),
     }
     run.write_picture(sample_sheet(task, _sample_images(splits.test), N_SAMPLES))
     run.write_json(run.results_file, results)
     run.write_json(run.timing_file, {"seconds": time.monotonic() - started})
     return results
+
+
+def _choose_views(
+    task: AugmentedTask, splits: DataSplits, config: TrainSettings
+) -> ViewChoice | None:
+    """Let validation images decide how the augmenter is used at test time.
+
+    Arguments:
+        task: With the trained model; its augmenter follows the decision.
+        splits: The images.
+        config: What it may decide.
+
+    Returns:
+        The decision; None if there are no such images, or nothing to decide.
+    """
+    aug, wanted = task.eval().augmenter, config.phi.dependence
+    if isinstance(aug, InstaAug) and aug.settings.conditioning == "input":
+        seen = _some_batches(splits.train, MOST_SUMMARIZED, config)
+        batches = (task.normalize(x.to(task.mean.device)) for x, _ in seen)
+        aug.set_dependence(1.0 if wanted == "auto" else wanted, batches)
+    has_views = aug.averages_views and config.method.name != "none"
+    if not (isinstance(task, SupervisedTask) and has_views) or splits.validation is None:
+        return None
+    is_open = config.views.merge == "auto" and aug.merge == "logit"
+    choice = choose_test_views(
+        task,
+        _some_batches(splits.validation, MOST_IMAGES, config),
+        n_views=config.views.n_views,
+        merge=None if is_open else aug.merge,
+        select=config.views.select,
+        dependence=None if wanted == "auto" else wanted,
+        seed=config.seed,
+    )
+    if choice is not None:
+        rule = choice.merging
+        aug.set_merging(rule.merge, rule.sharpness, rule.calibration)
+        if isinstance(aug, InstaAug) and choice.dependence is not None:
+            aug.set_dependence(choice.dependence)
+    return choice
+
+
+def _some_batches(data: LabeledImages, most: int, config: TrainSettings) -> BatchLoader:
+    """Evenly spaced images, of all classes."""
+    chosen = data.subset(evenly_spaced_indices(len(data), most))
+    return BatchLoader(chosen, config.data.batch_size)
 
 
 def _sample_images(data: LabeledImages) -> Tensor:
@@ -430,6 +478,7 @@ def _features(
     encode = make_predictor(
         task,
         n_samples=n_samples,
+        merge="logit",
         select=config.views.select,
         replace=config.views.replace,
         seed=config.seed,

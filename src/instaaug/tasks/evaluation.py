@@ -30,15 +30,21 @@ Predictor = Callable[[Tensor], Tensor]
 
 
 def make_predictor(
-    task: AugmentedTask, *, n_samples: int = 0, merge: Merge = "logit", select: Select = "sample",
-    replace: bool = False, seed: int = 0, model: nn.Module | None = None,
-) -> Predictor:  # fmt: skip
+    task: AugmentedTask,
+    *,
+    n_samples: int = 0,
+    merge: Merge | None = None,
+    select: Select = "sample",
+    replace: bool = False,
+    seed: int = 0,
+    model: nn.Module | None = None,
+) -> Predictor:
     """A function from images, as the data set gives them, to outputs; no gradients.
 
     Arguments:
         task: Holds the model, the augmenter and the normalization.
         n_samples: Samples per image; 0 for the images as they are.
-        merge: What is averaged.
+        merge: What is averaged; the augmenter's own choice by default.
         select: How samples are chosen.
         replace: Whether the same choice may be drawn twice.
         seed: Decides the draws.

@@ -391,10 +391,8 @@ def result_rows(record: RunRecord) -> list[ResultRow]:
         rows = _scored_rows(record.results)
         most = max((row["views"] for row in rows), default=None)
         return [_fit_row(row, str(row["name"]), is_main=row["views"] == most) for row in rows]
-    found = [accuracy_of(record, part) for part in PARTS]
-    return [
-        _result_row(score, is_main=score == found[-1] or not found[-1]) for score in found if score
-    ]
+    found, main = [accuracy_of(record, part) for part in PARTS], accuracy_of(record)
+    return [_result_row(score, is_main=score == main) for score in found if score]
 
 
 def _scored_rows(content: Mapping[str, Any]) -> list[dict[str, Any]]:
