@@ -51,7 +51,7 @@ def test_every_method_trains_and_returns_its_results(method: Any, tmp_path: Path
     results = train(SMALL.override({"method": method}), tmp_path / "run")
     assert set(results) == {
         *("data", "method", "seed", "n_train", "n_test", "skipped", "split_hash", "steps", "test"),
-        "validation",
+        *("validation", "diagnostics"),
     }
     n_validation = round(0.1 * N_TRAIN)
     assert (results["n_train"], results["n_test"]) == (N_TRAIN - n_validation, N_TEST)

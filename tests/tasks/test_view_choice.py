@@ -13,7 +13,7 @@ from tests.support.quadrants import QUADRANTS, Reader, make_images, make_task
 
 
 def choose(task: SupervisedTask, n: int = 200, **settings: Any) -> ViewChoice | None:
-    options = {"n_views": 2, "merge": "weighted"}
+    options: dict[str, Any] = {"n_views": 2, "merge": "weighted"}
     options |= {k: settings.pop(k) for k in list(settings) if k in ("merge", "dependence")}
     x, targets = make_images(n, seed=1, **settings)
     seen, _ = make_images(100, seed=2, **settings)

@@ -48,6 +48,7 @@ from instaaug.tasks import (
 )
 from instaaug.tasks.callbacks import sample_sheet
 from instaaug.tasks.cross_fit import CrossFit, make_cross_fit
+from instaaug.tasks.diagnostics import describe_diagnostics, measure_augmentation
 from instaaug.tasks.representation import Representation, collect_features
 from instaaug.tasks.view_choice import MOST_IMAGES, ViewChoice, choose_test_views
 
@@ -64,6 +65,7 @@ N_SHOWN = 8
 N_SAMPLES = 7
 MOST_SUMMARIZED = 2000
 MOST_CORRELATED = 100  # images, each of which the model sees twenty times
+MOST_MEASURED = 200
 
 
 def train(
@@ -284,6 +286,7 @@ def _fit(
         "split_hash": facts.split_hash,
         "steps": task.n_steps,
         "validation": None if choice is None else choice.to_dict(),
+        "diagnostics": _measure_augmentation(task, splits, config),
         "test": evaluate_task(task, splits.test, config),
     }
     run.write_picture(sample_sheet(task, _sample_images(splits.test), N_SAMPLES))
@@ -329,6 +332,22 @@ def _choose_views(
         if isinstance(aug, InstaAug) and choice.dependence is not None:
             aug.set_dependence(choice.dependence)
     return choice
+
+
+def _measure_augmentation(
+    task: AugmentedTask, splits: DataSplits, config: TrainSettings
+) -> dict[str, Any] | None:
+    """Diagnostics with their sentences, from a few training images and unseen ones.
+
+    The unseen ones are validation images, or test images where there are none of those. None for
+    tasks without classes, and for methods that do not make views of single images.
+    """
+    if not isinstance(task, SupervisedTask) or not task.augmenter.changes_single_images:
+        return None
+    unseen = splits.test if splits.validation is None else splits.validation
+    parts = [list(_some_batches(part, MOST_MEASURED, config)) for part in (unseen, splits.train)]
+    found = measure_augmentation(task, *parts, seed=config.seed)
+    return {**found, "words": describe_diagnostics(found)}
 
 
 def _some_batches(data: LabeledImages, most: int, config: TrainSettings) -> BatchLoader:

@@ -1,6 +1,7 @@
 """How a trained model should use views at test time, chosen on validation images."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from instaaug.augmentation import InstaAug
+from instaaug.augmentation import Augmenter, InstaAug
 from instaaug.augmentation.at_test_time import Merging
 from instaaug.augmentation.views import Merge, Select, Views
 from instaaug.augmentation.worth import (
@@ -121,44 +122,47 @@ def choose_test_views(
     targets = torch.cat([labels for _, labels in kept]).cpu().long()
     if len(targets) < FEWEST:
         return None
-    task.eval()
-    aug, depends = task.augmenter, _depends_on_input(task)
-    numbers: tuple[float, ...] = DEPENDENCES if dependence is None else (0.0, dependence)
-    before = float(aug.phi.dependence) if depends else 1.0
-    plain = torch.cat([_plain(task, x) for x, _ in kept])
+    plain = torch.cat([_plain(task.eval(), x) for x, _ in kept])
+    aug = task.augmenter
+    shrinks = isinstance(aug, InstaAug) and aug.settings.conditioning == "input"
+    numbers: Sequence[float] = DEPENDENCES if dependence is None else (0.0, dependence)
     rule: Merging | None = None if merge is None else Merging(merge)
     merged: dict[float, Logits] = {}
-    for number in dict.fromkeys(numbers) if depends else (1.0,):
-        if depends:
-            aug.set_dependence(number)
-        outputs, weight = _outputs(task, kept, n_views, select, seed)
-        if rule is None:
-            rule = _choose_merging(plain, outputs, targets, seed)
+    for number in dict.fromkeys(numbers) if shrinks else (1.0,):
+        with _depending(aug, number):
+            outputs, weight = _outputs(task, kept, n_views, select, seed)
+        rule = rule or _choose_merging(plain, outputs, targets, seed)
         merged[number] = rule.merge_outputs(outputs, weight)
-    if depends:
-        aug.set_dependence(before)
     assert rule is not None  # noqa: S101  # there is at least one number
     losses, right = _losses_and_right(merged, targets)
     chosen, worth = 1.0, {}
-    if depends:
+    if shrinks:
         chosen = choose_by_loss(losses) if dependence is None else dependence
         judged = _judge_crosswise(losses, right) if dependence is None else right[dependence]
         worth = {n_views: accuracy_gain(judged, right[0.0])}
     alone, alone_right = _losses_and_right({0.0: plain}, targets)
-    helps = is_surely_lower(losses[chosen], alone[0.0])
     return ViewChoice(
         n_images=len(targets),
         merging=rule,
-        n_views=n_views if helps else 1,
+        n_views=n_views if is_surely_lower(losses[chosen], alone[0.0]) else 1,
         gain=accuracy_gain(right[chosen], alone_right[0.0]),
-        dependence=chosen if depends else None,
+        dependence=chosen if shrinks else None,
         worth=worth,
     )
 
 
-def _depends_on_input(task: SupervisedTask) -> bool:
-    aug = task.augmenter
-    return isinstance(aug, InstaAug) and aug.settings.conditioning == "input"
+@contextmanager
+def _depending(aug: Augmenter, dependence: float) -> Iterator[None]:
+    """Let φ, if there is one that reads the input, depend on it so much for a while."""
+    if not isinstance(aug, InstaAug) or aug.settings.conditioning != "input":
+        yield
+        return
+    before = float(aug.phi.dependence)
+    aug.set_dependence(dependence)
+    try:
+        yield
+    finally:
+        aug.set_dependence(before)
 
 
 def _plain(task: SupervisedTask, x: Tensor) -> Logits:

@@ -198,8 +198,10 @@ class Seeing(InstaAug):
     """Puts all mass on the box that overlaps the bright pixels most."""
 
     @override
-    def distribution(self, x: Tensor, targets: Tensor | None = None) -> Joint:
-        factor = super().distribution(x, targets)["crop"]
+    def distribution(
+        self, x: Tensor, targets: Tensor | None = None, *, shrunk: bool = False
+    ) -> Joint:
+        factor = super().distribution(x, targets, shrunk=shrunk)["crop"]
         assert isinstance(factor, CategoricalTheta)
         objects = torch.stack([_bright(image) for image in x])
         n, k = len(x), len(factor.table)
