@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from instaaug import InstaAug
 from instaaug import transforms as T
 from instaaug.methods import FixedViews
+from instaaug.parameterizations import PooledHead
 from instaaug.tasks import SupervisedTask
 from instaaug.tasks.diagnostics import (
     compare_choices,
@@ -128,6 +129,7 @@ def test_a_phi_that_makes_images_alike_is_seen(canonical: bool) -> None:
     aug = InstaAug(T.Brightness(), network=Gray(), in_channels=3)
     (head,) = aug.phi.heads
     with torch.no_grad():
+        assert isinstance(head, PooledHead)
         linear = head.linear
         linear.weight.zero_()
         linear.bias.copy_(torch.tensor([0.0, 0.0]))

@@ -33,6 +33,7 @@ from instaaug.report.page.runs import (
     facts_of,
     headline_of,
     inputs_of,
+    notes_of,
     result_rows,
     score_name,
     short_names,
@@ -175,6 +176,7 @@ def _run(column: ReportedRun, differing: Sequence[str]) -> PageRun:
         "higher_is_better": bool(classes),
         "is_share": bool(classes),
         "results": rows,
+        "notes": notes_of(record),
         "warnings": diagnose(
             seen.factors,
             history=record.history,

@@ -82,6 +82,7 @@ def test_the_summary_says_what_the_runs_say(reader: Reader) -> None:
         assert row["name"] in text
         assert f"{100 * row['value']:.1f}\u202f%" in text
     assert len(set(reader.texts(".dots .main-row th"))) == len(content["runs"])
+    assert reader.texts(".notes li") == [note for run in content["runs"] for note in run["notes"]]
     for warning in content["runs"][0]["warnings"]:
         found = next(t for t in reader.texts(".warning") if warning["title"] in t)
         assert warning["words"] in found

@@ -20,6 +20,7 @@ from instaaug.report.page.runs import (
     headline_of,
     inputs_of,
     join_observations,
+    notes_of,
     result_rows,
     score_name,
     short_names,
@@ -200,6 +201,20 @@ def test_without_views_the_image_counts() -> None:
     (image,) = result_rows(trained(plain=PLAIN))
     assert image["is_main"]
     assert result_rows(trained()) == []
+
+
+def test_what_validation_images_refuse_does_not_count() -> None:
+    record = trained(plain=PLAIN, augmented=AUGMENTED)
+    record.results["validation"] = {"n_views": 1, "verdict": "Do not use views here."}
+    assert [row["is_main"] for row in result_rows(record)] == [True, False]
+    assert notes_of(record) == ["Do not use views here."]
+
+
+def test_notes_are_what_the_results_say() -> None:
+    record = trained()
+    assert notes_of(record) == []
+    record.results.update(validation=None, diagnostics={"words": ["Flips are rare.", 3]})
+    assert notes_of(record) == ["Flips are rare."]
 
 
 def test_the_headline_is_a_sentence() -> None:

@@ -126,6 +126,7 @@ class PageRun(TypedDict):
     higher_is_better: bool
     is_share: bool  # whether scores are to be shown in percent
     results: list[ResultRow]
+    notes: list[str]  # what validation images and diagnostics say, a sentence each
     warnings: list[PageWarning]
     curves: Curves
     factors: list[Factor]

@@ -35,6 +35,7 @@ __all__ = [
     "headline_of",
     "inputs_of",
     "join_observations",
+    "notes_of",
     "result_rows",
     "score_name",
     "short_names",
@@ -80,6 +81,7 @@ MEASURES = {
 }
 METHODS = {"instaaug": "InstaAug", "random": "Random augmentation", "none": "No augmentation"}
 NARROW = "\u202f"  # the space before a percent sign, as the page writes it
+SENTENCES = ("dependence_in_words", "verdict", "larger_image")  # on validation images
 PARTS: tuple[Part, ...] = ("plain", "augmented")
 
 
@@ -378,6 +380,24 @@ def headline_of(record: RunRecord, rows: Sequence[ResultRow]) -> str:
     share = score_name(record) == MEASURES["top1"]
     value = f"{100 * main['value']:.1f}{NARROW}%" if share else f"{main['value']:.3g}"
     return f"{what} on {data}: {score_name(record)} {value} from {main['name']}."
+
+
+def notes_of(record: RunRecord) -> list[str]:
+    """Sentences on what validation images said on views, and what augmentation did to the model.
+
+    Example:
+        >>> results = {"validation": {"verdict": "Use 4 views.", "dependence_in_words": None}}
+        >>> notes_of(RunRecord(Path("run"), "train", {}, results))
+        ['Use 4 views.']
+    """
+    validation, measured = (
+        found if isinstance(found := record.results.get(name), Mapping) else {}
+        for name in ("validation", "diagnostics")
+    )
+    words = measured.get("words")
+    said = [*(validation.get(name) for name in SENTENCES)]
+    said += words if isinstance(words, list) else []
+    return [sentence for sentence in said if sentence and isinstance(sentence, str)]
 
 
 def result_rows(record: RunRecord) -> list[ResultRow]:

@@ -8,9 +8,23 @@ function summary(content) {
     el(
       "div",
       { class: wide ? "summary beside" : "summary" },
-      el("div", { class: "results" }, ...resultTables(content)),
+      el("div", { class: "results" }, ...resultTables(content), ...notes(content)),
       el("div", { class: "facts" }, factsTable(content), commands(content)),
     ),
+  );
+}
+
+/** What validation images and diagnostics say, in words. */
+function notes(content) {
+  return content.runs.flatMap((run, i) =>
+    run.notes.length
+      ? el(
+          "div",
+          { class: "notes" },
+          severalRuns(content) ? el("p", {}, runName(content, i)) : null,
+          el("ul", {}, ...run.notes.map((note) => el("li", {}, el("bdi", {}, note)))),
+        )
+      : [],
   );
 }
 
