@@ -323,6 +323,7 @@ def _choose_views(
         n_views=config.views.n_views,
         merge=None if is_open else aug.merge,
         select=config.views.select,
+        replace=config.views.replace,
         dependence=None if wanted == "auto" else wanted,
         seed=config.seed,
     )

@@ -97,6 +97,7 @@ def choose_test_views(
     n_views: int,
     merge: Merge | None = None,
     select: Select = "sample",
+    replace: bool = False,
     dependence: float | None = None,
     seed: int = 0,
 ) -> ViewChoice | None:
@@ -112,6 +113,7 @@ def choose_test_views(
         n_views: Views of each.
         merge: How they are merged; the mean or by confidence, whichever is better, if absent.
         select: How they are chosen.
+        replace: Whether the same choice may be drawn twice.
         dependence: How much φ depends on the input; chosen if absent.
         seed: Decides the draws, which are as similar as can be for all dependences.
 
@@ -130,7 +132,9 @@ def choose_test_views(
     merged: dict[float, Logits] = {}
     for number in dict.fromkeys(numbers) if shrinks else (1.0,):
         with _depending(aug, number):
-            outputs, weight = _outputs(task, kept, n_views, select, seed)
+            outputs, weight = _outputs(
+                task, kept, n_views, select=select, replace=replace, seed=seed
+            )
         rule = rule or _choose_merging(plain, outputs, targets, seed)
         merged[number] = rule.merge_outputs(outputs, weight)
     assert rule is not None  # noqa: S101  # there is at least one number
@@ -170,7 +174,7 @@ def _plain(task: SupervisedTask, x: Tensor) -> Logits:
 
 
 def _outputs(
-    task: SupervisedTask, batches: Batches, n: int, select: Select, seed: int
+    task: SupervisedTask, batches: Batches, n: int, *, select: Select, replace: bool, seed: int
 ) -> tuple[Float[Tensor, "n images classes"], Float[Tensor, "n images"]]:
     """Outputs for every view of every image, and the weights that the augmenter gives them."""
     aug, model, device = task.augmenter, task.predictor, task.mean.device
@@ -178,7 +182,7 @@ def _outputs(
     outputs, weights = [], []
     for pixels, _ in batches:
         x = task.normalize(pixels.to(device))
-        views: Views = aug.views(x, n, select=select, generator=generator)
+        views: Views = aug.views(x, n, select=select, replace=replace, generator=generator)
         rows = [model(as_input_of(model, aug.render(x, theta))) for theta in views.theta]
         outputs.append(torch.stack(rows).float().cpu())
         weights.append(Merging("weighted").weights(views).cpu())
