@@ -56,6 +56,18 @@ def test_at_zero_all_inputs_have_the_mean_distribution() -> None:
     torch.testing.assert_close(ends(shared, x), expected)
 
 
+def test_losses_in_closed_form_share_the_mean_distribution() -> None:
+    aug = InstaAug(T.Crop(((1.0, 1), (0.5, 3))), estimator="closed_form").eval()
+    x = torch.rand(6, 3, 16, 16)
+    losses = torch.randn(6, 10)
+    (family,) = aug.phi.families
+    aug.phi.set_shared([losses])
+    shared = family(aug.phi.shared[None])
+    torch.testing.assert_close(shared.logits.exp()[0], family(losses).logits.exp().mean(dim=0))
+    aug.set_dependence(0.0, [x])
+    assert torch.equal(logits(aug, x), logits(aug, x)[:1].expand(6, -1))
+
+
 def test_a_half_is_the_geometric_mean() -> None:
     (own, x), (shared, _), (half, _) = make(), make(0.0), make(0.5)
     expected = (logits(own, x) + logits(shared, x)) / 2

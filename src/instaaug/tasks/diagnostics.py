@@ -13,6 +13,7 @@ from instaaug.distributions import FiniteTheta, Joint
 from instaaug.errors import ArgumentError
 from instaaug.networks.encoders import PenultimateFeatures
 from instaaug.networks.model_interface import as_input_of
+from instaaug.parameterizations import ClosedFormFamily
 from instaaug.shapes import repeat_batch
 from instaaug.tasks.supervised import SupervisedTask
 
@@ -280,7 +281,10 @@ def _less_likely_half(aug: InstaAug, joint: Joint) -> Joint:
             return factor
         rank = factor.logits.argsort(dim=-1).argsort(dim=-1)
         rare = rank < factor.logits.shape[-1] // 2
-        return families[name](torch.where(rare, 0.0, NEVER))
+        family = families[name]
+        if isinstance(family, ClosedFormFamily):
+            family = family.family
+        return family(torch.where(rare, 0.0, NEVER))
 
     return Joint({name: turn(name, factor) for name, factor in joint.factors.items()})
 
