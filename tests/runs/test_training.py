@@ -108,7 +108,11 @@ class Stop(Callback):
 
 WITH_STATE: dict[str, dict[str, Any]] = {
     "instaaug": {},
-    "instaaug in closed form": {"transforms": "crop", "phi.estimator": "closed_form"},
+    "instaaug in closed form": {
+        "transforms": "crop",
+        "phi.estimator": "closed_form",
+        "phi.network": "model",
+    },
     "instaaug cross-fitted": {
         "transforms": "crop",
         "phi.estimator": "closed_form",

@@ -25,7 +25,7 @@ from instaaug.augmentation.views import Merge, Select, Views, choose_views, othe
 from instaaug.distributions import CategoricalTheta, Joint, Samples
 from instaaug.errors import ArgumentError
 from instaaug.functional.warp import PaddingMode
-from instaaug.networks import FeatureNetwork, FrozenFeatures, make_network
+from instaaug.networks import FeatureNetwork, FrozenFeatures, ModelMaps, make_network
 from instaaug.networks.model_interface import Output, pick_output
 from instaaug.objectives import (
     Band,
@@ -84,7 +84,8 @@ class InstaAug(Augmenter):
         conditioning: What θ depends on: ``"input"``; ``"none"``, one distribution for all
             (ablation); ``"class"``, one per class (ablation).
         network: Features for φ: a name, such as ``"glance"``, ``"pyramid"`` or
-            ``"preact_resnet18_bn"``, or any module that returns a list of maps.
+            ``"preact_resnet18_bn"``; ``"model"``, the maps of the model that :meth:`attach` is
+            given, for an input of half the size; or any module that returns a list of maps.
         width: Multiplies the channels of a named network.
         in_channels: Channels of the images.
         num_classes: Needed for ``conditioning="class"``.
@@ -292,7 +293,9 @@ class InstaAug(Augmenter):
                 for name, family in families.items()
                 if isinstance(family, CategoricalFamily)
             }
-        if network is None and settings.conditioning == "input":
+        if network is None and settings.conditioning == "input" and settings.network == "model":
+            network = ModelMaps(settings.in_channels, width=settings.width)
+        elif network is None and settings.conditioning == "input":
             network = make_network(
                 settings.network, in_channels=settings.in_channels, width=settings.width
             )
@@ -454,6 +457,12 @@ class InstaAug(Augmenter):
             original=self.transform.identity(like=x) if kept else None, plan=self.plan,
         )  # fmt: skip
         return Views(views.theta, views.weight, first) if kept else views
+
+    @override
+    def attach(self, model: nn.Module) -> None:
+        """Let φ read the maps of ``model``, if it was built with ``network="model"``."""
+        if isinstance(self.phi.network, ModelMaps):
+            self.phi.network.attach(model)
 
     @override
     def canonical(self, x: Images) -> Rendered:

@@ -109,7 +109,7 @@ def _least_numbers(settings: InstaAugSettings) -> int:
     n_raw += 0 if settings.plan is None else settings.plan.n_numbers
     if settings.conditioning == "class":
         return n_raw * (settings.num_classes or 1)
-    if settings.conditioning == "none" or settings.network == "own":
+    if settings.conditioning == "none" or settings.network in ("own", "model"):
         return n_raw
     with torch.device("meta"):
         network = make_network(

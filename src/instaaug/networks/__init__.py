@@ -10,6 +10,7 @@ from instaaug.networks.feature_networks import (
     make_network,
 )
 from instaaug.networks.frozen_features import FrozenFeatures
+from instaaug.networks.model_maps import ModelMaps
 from instaaug.networks.receptive_field import ReceptiveField, receptive_fields
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "NETWORKS",
     "FeatureNetwork",
     "FrozenFeatures",
+    "ModelMaps",
     "PreActResNet18",
     "PreActTrunk",
     "ReceptiveField",
