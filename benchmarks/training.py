@@ -41,7 +41,7 @@ ROOT = Path(__file__).parents[1]
 CONFIGS = Path("configs") / "tiny_imagenet"
 RUNS = Path("runs") / "training"
 SEEDS = 5
-REFERENCE = "random-0.5"
+REFERENCE = "random-0.35"
 COMMAND = (
     "instaaug", "compare", "benchmarks.training:load",
     "--config", str(CONFIGS / "training.yaml"),
@@ -49,7 +49,7 @@ COMMAND = (
     "--seeds", str(SEEDS), "--reference", REFERENCE, "--out", str(RUNS),
 )  # fmt: skip
 FAMILIES = {
-    "random, chosen": ("random-0.35", "random-0.5", "random-0.7"),
+    "random, chosen": ("random-0.25", "random-0.35", "random-0.5"),
 }
 """Methods that differ in a setting; which of them counts is chosen on validation images."""
 LEVELS = ((0.5, 6), (0.625, 5), (0.75, 4), (0.875, 3), (1.0, 1))

@@ -102,6 +102,17 @@ def test_a_row_says_what_was_chosen(
     assert ours == {"instaaug"}
 
 
+def test_a_lead_that_may_be_chance_is_called_so(
+    base: TrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def second_is_best(_: Trials, __: TrainSettings, folder: Path, *___: object) -> list[float]:
+        return [1.0, float(folder.name == "001"), 0.0]
+
+    monkeypatch.setattr(Trials, "__call__", second_is_best)
+    _, _, _, said = compare(base, tmp_path / "out", monkeypatch, n_trials=2, methods="random")
+    assert any("(2 trials on validation images; the lead may be chance.)" in x for x in said)
+
+
 def test_a_choice_is_made_once(
     base: TrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,7 +70,9 @@ def choose_settings_of(
         on_message(f"Tuning {contender.label} with {n_trials} trials on validation images.")
         result = tune(settings, out / contender.label / "tuning", n_trials=n_trials, run=run)
         sentence = describe_choice(settings.with_full_paths(), result.config)
-        sentence = f"{sentence} ({len(result.records)} trials on validation images.)"
+        is_luck = not (result.verdict.is_default or result.verdict.is_beyond_noise)
+        doubt = "; the lead may be chance" if is_luck else ""
+        sentence = f"{sentence} ({len(result.records)} trials on validation images{doubt}.)"
         on_message(f"{contender.label}: {sentence}")
         changes = changed_settings(settings.with_full_paths(), result.config)
         chosen[contender.label] = Choice(changes, sentence)
