@@ -177,6 +177,21 @@ def test_without_knowledge_all_sizes_are_equally_likely() -> None:
     torch.testing.assert_close(drawn.logits.exp(), probs.expand(2, -1), atol=1e-5, rtol=0)
 
 
+def test_sizes_can_be_held_uniform_so_that_only_places_are_learned() -> None:
+    crop = T.Crop(levels=((0.25, 4), (0.5, 2), (1.0, 1)), max_outside=0.0)
+    aug = InstaAug(crop, estimator="closed_form", sizes="uniform", entropy=(1.6, 1.7))
+    for p in aug.phi.heads.parameters():
+        nn.init.normal_(p)
+    for _ in range(40):
+        drawn = aug(torch.rand(4, 3, 16, 16)).score_factors[0].log_probs
+    sums = torch.stack([part.exp().sum(dim=1) for part in drawn.split([16, 4, 1], dim=1)])
+    torch.testing.assert_close(sums, torch.full((3, 4), 1 / 3))
+    entropy = float(-(drawn.exp() * drawn).sum(dim=1).mean())
+    assert entropy == pytest.approx(1.65, abs=0.06)
+    places = drawn[:, :16] - drawn[:, :16].logsumexp(dim=1, keepdim=True)
+    assert float(places.exp().max()) > 2 / 16
+
+
 # --- all of it ----------------------------------------------------------------------------------
 
 
@@ -278,8 +293,17 @@ def test_it_says_what_it_is() -> None:
         ({"transforms": "rotation"}, "needs a choice from a table"),
         ({"transforms": "crop", "baseline": "critic"}, "is for the score function"),
         ({"transforms": "crop", "entropy": (5.0, 5.5)}, "cannot be reached by the closed form"),
+        (
+            {"transforms": "crop", "entropy": (0.5, 0.6), "sizes": "uniform"},
+            "the least that it may have is 1.1",
+        ),
     ],
 )
 def test_what_the_closed_form_cannot_do(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         InstaAug(**settings, estimator="closed_form")
+
+
+def test_sizes_are_held_by_the_closed_form_alone() -> None:
+    with pytest.raises(ArgumentError, match="belongs to the closed form"):
+        InstaAug("crop", sizes="uniform")

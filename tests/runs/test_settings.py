@@ -155,6 +155,7 @@ CONTEXT: dict[str, dict[str, Any]] = {  # where a setting matters only along wit
     "phi.estimator": {"transforms": "crop"},
     "phi.network": {"transforms": "crop"},
     "phi.signal_share": {"phi.signal": "held_out"},
+    "phi.sizes": {"transforms": "crop", "phi.estimator": "closed_form"},
     **{name: {"task": "contrastive"} for name in TRAIN if name.startswith("contrastive.")},
 }
 
@@ -282,6 +283,7 @@ EFFECTS: Mapping[str, Effect] = {
     "phi.schedule": ("cosine", of_phi("schedule")),
     "phi.rest_epochs": (2, of_task("phi_rest_epochs")),
     "phi.step": ("separate", of_task("phi_step")),
+    "phi.sizes": ("uniform", of_augmenter("sizes")),
     "phi.signal": ("held_out", kept_from_the_model),
     "phi.signal_share": (0.3, kept_from_the_model),
     "phi.dependence": (0.5, lambda seen: float(seen.task.augmenter.phi.dependence)),

@@ -17,6 +17,7 @@ from instaaug.augmentation.plan import PlanShape, Preview, ViewPlan
 from instaaug.augmentation.settings import (
     Estimator,
     InstaAugSettings,
+    Sizes,
     as_composition,
     auto_baseline,
 )
@@ -99,6 +100,8 @@ class InstaAug(Augmenter):
             ``"rloo"`` (two samples or more) or ``"critic"``. ``"auto"`` is ``"value"`` where φ
             reads the input and finite factors are sampled, else ``"batch"``; ``"rloo"`` for the
             closed form, which does with a single sample as well.
+        sizes: Whether the closed form learns which sizes of boxes to draw, ``"learned"``, or draws
+            all of them equally often and learns where, ``"uniform"``.
         rule: How λ moves: ``"pi"``, ``"multiplicative"`` or ``"fixed"``.
         weight: λ at the start.
         factor: What the multiplicative rule multiplies or divides λ by in a step.
@@ -156,6 +159,7 @@ class InstaAug(Augmenter):
         grid: CropGrid | None = None,
         estimator: Estimator = "auto",
         baseline: Baseline | Literal["auto"] = "auto",
+        sizes: Sizes = "learned",
         rule: Rule = "pi",
         weight: float = 0.1,
         factor: float = 1.01,
@@ -186,6 +190,7 @@ class InstaAug(Augmenter):
                 grid=grid,
                 estimator=estimator,
                 baseline=baseline,
+                sizes=sizes,
                 rule=rule,
                 weight=weight,
                 factor=factor,
@@ -326,7 +331,12 @@ class InstaAug(Augmenter):
         self, family: CategoricalFamily, name: str, grid: CropGrid | None
     ) -> ClosedFormFamily:
         base = torch.zeros(family.n_raw) if grid is None else equal_sizes(grid)
-        return ClosedFormFamily(family, base, band=self.limits[name], weight=self.settings.weight)
+        groups = None
+        if grid is not None and self.settings.sizes == "uniform":
+            groups = [rows * columns for rows, columns in (level.shape for level in grid.levels)]
+        return ClosedFormFamily(
+            family, base, band=self.limits[name], weight=self.settings.weight, groups=groups
+        )
 
     @property
     def weight(self) -> Float[Tensor, " parts"]:

@@ -21,15 +21,17 @@ from instaaug.transforms import (
     from_config,
 )
 
-__all__ = ["Estimator", "InstaAugSettings", "as_composition", "auto_baseline"]
+__all__ = ["Estimator", "InstaAugSettings", "Sizes", "as_composition", "auto_baseline"]
 
 Estimator = Literal["auto", "pathwise", "score", "exact", "closed_form"]
+Sizes = Literal["learned", "uniform"]
 Bands = Band | Mapping[str, Band] | None
 
 CHOICES: Mapping[str, Any] = {
     "conditioning": Conditioning,
     "estimator": Estimator,
     "baseline": Baseline,
+    "sizes": Sizes,
     "per": Per,
     "padding_mode": PaddingMode,
     "select": Select,
@@ -53,6 +55,7 @@ class InstaAugSettings:
     grid: CropGrid | None = None
     estimator: Estimator = "auto"
     baseline: Baseline = "batch"
+    sizes: Sizes = "learned"
     rule: Rule = "pi"
     weight: float = 0.1
     factor: float = 1.01
@@ -84,6 +87,11 @@ class InstaAugSettings:
         self._check_boxes()
 
     def _check_boxes(self) -> None:
+        if self.sizes == "uniform" and self.estimator != "closed_form":
+            raise ArgumentError(
+                '`sizes="uniform"` belongs to the closed form: got '
+                f'estimator="{self.estimator}". Choose estimator="closed_form".'
+            )
         has_boxes = [
             any(isinstance(s, Boxes) for s in t.spaces.values()) for t in self.transform.transforms
         ]

@@ -1,7 +1,7 @@
 """Families: how raw network numbers become a distribution over one space."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import exp, inf, log
 
 import torch
@@ -281,6 +281,9 @@ class ClosedFormFamily(Family):
             to the same for each size.
         band: Least and largest mean entropy in nats.
         weight: λ at the start.
+        groups: Lengths of consecutive parts of the table, each of which keeps the probability
+            that the base measure gives it, such as the boxes of one size: a loss then matters
+            within its part alone. One part by default.
 
     Example:
         >>> rows = CategoricalFamily(torch.eye(2), torch.zeros(2))
@@ -303,19 +306,23 @@ class ClosedFormFamily(Family):
         *,
         band: tuple[float, float],
         weight: float,
+        groups: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
         self.family, self.band = family, band
+        self.groups = [family.n_raw] if groups is None else list(groups)
         self.n_raw, self.max_entropy = family.n_raw, family.max_entropy
         log_base = torch.log_softmax(log_base, dim=-1)
         self.register_buffer("log_base", log_base, persistent=False)
         self.register_buffer("weight", torch.tensor(min(max(weight, LEAST_WEIGHT), MOST_WEIGHT)))
-        largest = float(_entropies(log_base))
-        if band[0] > largest + 1e-4:
+        shares = torch.stack([p.exp().sum() for p in log_base.split(self.groups)])
+        least, most = float(_entropies(shares.log())), float(_entropies(log_base))
+        if band[0] > most + 1e-4 or band[1] < least - 1e-4:
             raise ArgumentError(
-                f"`entropy` cannot be reached by the closed form: got H_min = {band[0]:.3g} nats, "
-                f"but where nothing is known it draws all sizes equally often, which has an "
-                f'entropy of {largest:.3g}. Lower the band, or choose estimator="score".'
+                f"`entropy` cannot be reached by the closed form: got {band[0]:.3g} to "
+                f"{band[1]:.3g} nats. Where nothing is known it draws all sizes equally often, "
+                f"which has an entropy of {most:.3g}; the least that it may have is {least:.3g}. "
+                'Change the band, or choose estimator="score".'
             )
 
     @override
@@ -345,7 +352,12 @@ class ClosedFormFamily(Family):
 
     def _logits(self, raw: Raw, weight: Float[Tensor, ""]) -> Raw:
         centered = self.centered(raw)
-        return self.log_base.to(centered.dtype) - centered / weight.to(centered.dtype)
+        base = self.log_base.to(centered.dtype)
+        logits = base - centered / weight.to(centered.dtype)
+        if len(self.groups) == 1:
+            return logits
+        parts = zip(logits.split(self.groups, dim=-1), base.split(self.groups), strict=True)
+        return torch.cat([torch.log_softmax(p, dim=-1) + b.logsumexp(0) for p, b in parts], dim=-1)
 
     @torch.no_grad()
     def solve(self, raw: Raw) -> Float[Tensor, ""]:

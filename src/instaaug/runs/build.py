@@ -193,6 +193,7 @@ def build_augmenter(config: TrainSettings, facts: DataFacts) -> Augmenter:
         "network": config.phi.network,
         "width": config.phi.width,
         "estimator": config.phi.estimator,
+        "sizes": config.phi.sizes,
         "baseline": baseline,
     }
     augmenter = method.build(context, config.method.options)

@@ -267,6 +267,9 @@ class PhiSettings(Settings):
     baseline: Literal["auto", "none", "batch", "value", "rloo", "critic"] = setting(
         "auto", "What the score function subtracts to be less noisy."
     )
+    sizes: Literal["learned", "uniform"] = setting(
+        "learned", "Whether the closed form learns which sizes of boxes to draw, or only where."
+    )
     optimizer: OptimizerName = setting("adam", "Its optimizer; sgd has a momentum of 0.9.")
     learning_rate: float = setting(1e-3, "Its learning rate.", at_least=0)
     schedule: ScheduleName = setting("constant", "How its learning rate changes.")
