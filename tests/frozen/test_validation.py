@@ -1,11 +1,12 @@
 """What cross-validation over the images of a fit says, on data whose truth is known."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from instaaug import InstaAug, fit_tta
@@ -171,8 +172,36 @@ def test_a_model_that_is_too_sure_is_calibrated_before_it_is_trusted() -> None:
 def test_one_larger_image_is_recommended_where_it_is_the_better_buy(knows: float) -> None:
     table, targets = make_table(torch.ones(5))
     whole = ViewTable(make_table(torch.full((5,), knows))[0].outputs[:, :1], targets)
-    found = fit(table, targets, sizes={16: whole}).validation
-    assert (found.larger_image is not None) == (knows > 0)
-    if found.larger_image is not None:
-        assert "--model.image_size 16" in found.larger_image
-        assert "costs 4" in found.larger_image
+    aug = fit(table, targets, sizes={16: whole})
+    assert (aug.whole is not None) == (knows > 0)
+    assert aug.validation is not None
+    if aug.whole is not None:
+        assert aug.whole.size == 16
+        assert "Use one pass of the image at 16 px, at 4 of the cost" in aug.validation.verdict
+
+
+def test_the_larger_image_is_what_a_prediction_uses_unless_views_are_asked_for(
+    tmp_path: Path,
+) -> None:
+    """The model tells by the size what it was shown."""
+    table, targets = make_table(torch.ones(5))
+    whole = ViewTable(make_table(torch.full((5,), 6.0))[0].outputs[:, :1], targets)
+    aug = fit(table, targets, sizes={16: whole})
+    aug.save(tmp_path / "aug.safetensors")
+    aug = InstaAug.load(tmp_path / "aug.safetensors").eval()
+    assert aug.whole is not None
+    seen: list[int] = []
+
+    class Sides(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            seen.append(x.shape[-1])
+            return x.mean(dim=(2, 3))
+
+    x = torch.rand(2, 3, 8, 8)
+    outputs, counts = aug.wrap(Sides(), temperature=2.0).eval().outputs_and_counts(x)
+    assert set(seen) == {16}
+    assert counts.tolist() == [1, 1]
+    torch.testing.assert_close(outputs, aug.whole.factor / 2 * aug.resize(x, 16).mean(dim=(2, 3)))
+    seen.clear()
+    aug.wrap(Sides(), 3)(x)
+    assert set(seen) == {8}

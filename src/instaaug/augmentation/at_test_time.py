@@ -13,7 +13,7 @@ from torch import Generator, Tensor, nn
 from typing_extensions import override
 
 from instaaug.augmentation.dense import Back, check_covered, warp_back
-from instaaug.augmentation.plan import Preview
+from instaaug.augmentation.plan import ResizedImage
 from instaaug.augmentation.stopping import StopRule
 from instaaug.augmentation.views import Merge, Select, Views
 from instaaug.errors import ArgumentError, InstaAugWarning, ShapeError, UnknownNameError
@@ -349,6 +349,7 @@ class TestTimeAugmentation(nn.Module):
         augmenter: Draws θ for every input, and applies it.
         model: Predicts; any output of shape ``(N, ...)`` will do: logits, features, a regression.
         n_samples: Views per input, at most.
+        whole: One larger image of each input, which takes the place of all views.
         merge: ``"logit"`` averages the outputs; ``"weighted"`` does so with the weight that the
             augmenter gives each view, which suits distinct views, in the order of
             ``select="top"``; ``"probability"`` averages softmax outputs and returns their
@@ -388,6 +389,7 @@ class TestTimeAugmentation(nn.Module):
         model: nn.Module,
         n_samples: int,
         *,
+        whole: ResizedImage | None = None,
         merge: Merge = "logit",
         select: Select = "sample",
         replace: bool = False,
@@ -408,7 +410,7 @@ class TestTimeAugmentation(nn.Module):
         if select not in get_args(Select):
             raise UnknownNameError("selection", select, get_args(Select))
         self.augmenter, self.model = augmenter, model
-        self.n_samples, self.chunk_size = n_samples, chunk_size
+        self.n_samples, self.chunk_size, self.whole = n_samples, chunk_size, whole
         self.select: Select = select
         self.replace = replace
         self.merging = Merging(
@@ -441,6 +443,9 @@ class TestTimeAugmentation(nn.Module):
     ) -> tuple[Tensor, Int[Tensor, " batch"]]:
         """Merged outputs, and the number of views that each input took; 0 for a preview alone."""
         self._warn_in_training_mode()
+        if self.whole is not None:
+            outputs = self._look(x, self.whole) / self.merging.temperature
+            return outputs, torch.ones_like(x[:, 0, 0, 0]).long()
         stop, preview = self.budget.stop, self.augmenter.preview
         if preview is None or stop is None or self.budget.mean_views is None or not len(x):
             return self._merge_views(x, generator)
@@ -459,15 +464,15 @@ class TestTimeAugmentation(nn.Module):
         outputs = outputs.to(merged.dtype).index_copy(0, going, merged)
         return outputs, n_views.index_copy(0, going, taken)
 
-    def _look(self, x: Images, preview: Preview) -> Tensor:
-        """Outputs for the whole inputs in a smaller size."""
+    def _look(self, x: Images, resized: ResizedImage) -> Tensor:
+        """Outputs for the whole inputs in another size."""
         rule = Merging(output=self.merging.output)
         chunk = self.chunk_size or self._best_chunk(x, 1)
         parts = []
         for some in x.split(chunk):
-            inputs = as_input_of(self.model, self.augmenter.resize(some, preview.size))
+            inputs = as_input_of(self.model, self.augmenter.resize(some, resized.size))
             parts.append(rule.scores(self.model(inputs), len(some)))
-        return preview.factor * torch.cat(parts)
+        return resized.factor * torch.cat(parts)
 
     def _merge_views(
         self, x: Images, generator: Generator | None, before: Index | None = None

@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 from typing_extensions import override
 
 from instaaug.augmentation.at_test_time import Merge, Merging, TestTimeAugmentation
-from instaaug.augmentation.plan import Preview
+from instaaug.augmentation.plan import ResizedImage
 from instaaug.augmentation.stopping import StopRule
 from instaaug.augmentation.views import Select, Views
 from instaaug.errors import ArgumentError
@@ -24,6 +24,7 @@ from instaaug.signatures import check_arguments, parameter_hints
 __all__ = ["TASKS", "AugmentedBatch", "Augmenter", "HeldOutBatch", "HeldOutLearner", "LossesOf"]
 
 TASKS = frozenset({"classification", "regression", "contrastive"})
+N_VIEWS = 10
 """What a model can be trained for."""
 LossesOf = Callable[[Tensor, Tensor], Tensor]
 """From outputs and targets to one loss per input."""
@@ -135,9 +136,19 @@ class Augmenter(nn.Module, ABC):
         return None
 
     @property
-    def preview(self) -> Preview | None:
+    def preview(self) -> ResizedImage | None:
         """A first, smaller look at the whole input, where a fit has found that it saves time."""
         return None
+
+    @property
+    def whole(self) -> ResizedImage | None:
+        """One larger image, where a fit has found that it is the better buy than views."""
+        return None
+
+    @property
+    def recommended_views(self) -> int:
+        """How many views :meth:`wrap` takes unless it is told otherwise."""
+        return N_VIEWS
 
     def resize(self, x: Images, size: int) -> Rendered:
         """The inputs as they are, in another size."""
@@ -308,7 +319,7 @@ class Augmenter(nn.Module, ABC):
     def wrap(
         self,
         model: nn.Module,
-        n_samples: int = 10,
+        n_samples: int | None = None,
         *,
         merge: Merge | None = None,
         sharpness: float | None = None,
@@ -325,7 +336,8 @@ class Augmenter(nn.Module, ABC):
 
         Arguments:
             model: Any module; its outputs are merged.
-            n_samples: How many views of each input it sees, at most.
+            n_samples: How many views of each input it sees, at most. By default what a fit
+                recommends, which may be one larger image instead; 10 without a fit.
             merge: ``"logit"`` averages outputs, ``"probability"`` averages softmax outputs,
                 ``"weighted"`` averages outputs with the learned weights of the views,
                 ``"confidence"`` with weights that fall with the entropy of each view's prediction;
@@ -351,9 +363,12 @@ class Augmenter(nn.Module, ABC):
             >>> predictor.eval()(torch.rand(4, 3, 16, 16)).shape
             torch.Size([4, 10])
         """
+        is_free = n_samples is None and certainty is None and mean_views is None
         return TestTimeAugmentation(
-            self, model, n_samples, merge=merge or self.merge, select=select or self.select,
-            replace=replace, chunk_size=chunk_size, output=output, temperature=temperature,
+            self, model, self.recommended_views if n_samples is None else n_samples,
+            whole=self.whole if is_free else None, merge=merge or self.merge,
+            select=select or self.select, replace=replace, chunk_size=chunk_size, output=output,
+            temperature=temperature,
             sharpness=self.sharpness if sharpness is None else sharpness,
             calibration=self.calibration, certainty=certainty,
             mean_views=mean_views, dense=dense,

@@ -13,7 +13,7 @@ from typing_extensions import override
 from instaaug.augmentation import checks, weights_file
 from instaaug.augmentation.augmenter import AugmentedBatch, Augmenter
 from instaaug.augmentation.entropy_parts import EntropyParts, Per
-from instaaug.augmentation.plan import PlanShape, Preview, ViewPlan
+from instaaug.augmentation.plan import PlanShape, ResizedImage, ViewPlan
 from instaaug.augmentation.settings import (
     Estimator,
     InstaAugSettings,
@@ -252,8 +252,19 @@ class InstaAug(Augmenter):
 
     @property
     @override
-    def preview(self) -> Preview | None:
+    def preview(self) -> ResizedImage | None:
         return None if self.plan is None else self.plan.preview
+
+    @property
+    @override
+    def whole(self) -> ResizedImage | None:
+        return None if self.plan is None else self.plan.whole
+
+    @property
+    @override
+    def recommended_views(self) -> int:
+        found = 0 if self.plan is None else self.plan.shape.n_views
+        return found or super().recommended_views
 
     @override
     def resize(self, x: Images, size: int) -> Rendered:

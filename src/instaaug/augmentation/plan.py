@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from instaaug.augmentation.stopping import StopRule
 from instaaug.errors import ArgumentError
 
-__all__ = ["PlanShape", "Preview", "ViewPlan"]
+__all__ = ["PlanShape", "ResizedImage", "ViewPlan"]
 
 
 @dataclass(frozen=True)
@@ -23,16 +23,20 @@ class PlanShape:
         n_stages: Most views that the rule to stop knows of, a preview among them; 0 for no rule.
         n_prices: Prices that it knows.
         preview: Side in pixels of a first, smaller look at the whole image; 0 for none.
+        n_views: Views that the fit recommends; 0 if it recommends none in particular.
+        whole: Side in pixels of a larger image that it recommends instead; 0 for none.
     """
 
     n_others: int
     n_stages: int = 0
     n_prices: int = 0
     preview: int = 0
+    n_views: int = 0
+    whole: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("n_others", 1), ("n_stages", 0), ("n_prices", 0), ("preview", 0)):
-            value = getattr(self, name)
+        for name, value in asdict(self).items():
+            least = 1 if name == "n_others" else 0
             if type(value) is not int or value < least:
                 raise ArgumentError(f"`{name}` must be a whole number from {least} on: {value!r}.")
 
@@ -51,8 +55,8 @@ class PlanShape:
         return None if config is None else cls(**config)
 
 
-class Preview(NamedTuple):
-    """The whole image in a smaller size, which is enough for inputs that are easy.
+class ResizedImage(NamedTuple):
+    """The whole image in another size: smaller, for inputs that are easy, or larger.
 
     Arguments:
         size: Its side in pixels.
@@ -83,6 +87,7 @@ class ViewPlan(nn.Module):
     order: Tensor
     dependence: Tensor
     preview_factor: Tensor
+    whole_factor: Tensor
 
     def __init__(self, shape: PlanShape) -> None:
         super().__init__()
@@ -90,6 +95,7 @@ class ViewPlan(nn.Module):
         self.register_buffer("order", torch.zeros(shape.n_others))
         self.register_buffer("dependence", torch.ones(()))
         self.register_buffer("preview_factor", torch.ones(()))
+        self.register_buffer("whole_factor", torch.ones(()))
         self.stop = StopRule(shape.n_prices, shape.n_stages) if shape.n_stages else None
 
     def set_order(self, order: list[int], *, gap: float = 1.0) -> None:
@@ -99,11 +105,18 @@ class ViewPlan(nn.Module):
         self.order[ranks] = -gap * torch.arange(len(ranks), device=ranks.device).to(self.order)
 
     @property
-    def preview(self) -> "Preview | None":
+    def preview(self) -> "ResizedImage | None":
         """The first, smaller look at the whole image, if there is one."""
         if not self.shape.preview:
             return None
-        return Preview(self.shape.preview, float(self.preview_factor))
+        return ResizedImage(self.shape.preview, float(self.preview_factor))
+
+    @property
+    def whole(self) -> "ResizedImage | None":
+        """The larger image that is better than views, if there is one."""
+        if not self.shape.whole:
+            return None
+        return ResizedImage(self.shape.whole, float(self.whole_factor))
 
     def scores(self, logits: Float[Tensor, "batch k"]) -> Float[Tensor, "batch k"]:
         """By which views are ranked, from φ's log-probabilities."""

@@ -78,22 +78,23 @@ def describe_dependence(dependence: float, worth: Mapping[int, Gain]) -> str:
     )
 
 
-def describe_verdict(n_views: int, gain: Gain, *, seen_on: str) -> str:
+def describe_verdict(chosen: int | str, gain: Gain, *, seen_on: str) -> str:
     """A sentence on whether to use views, and how many.
 
     Arguments:
-        n_views: What was chosen; 1 is the image alone.
+        chosen: A number of views, of which 1 is the image alone, or another choice in words.
         gain: What these add to the accuracy of the image alone.
         seen_on: How that was found out.
     """
-    if n_views == 1:
+    if chosen == 1:
         return (
             "Do not use views here: on images that were left out, none of the numbers tried "
             "is better than the image alone."
         )
     difference, (low, high) = gain
+    use = chosen if isinstance(chosen, str) else f"{chosen} views"
     return (
-        f"Use {n_views} views: {100 * difference:+.1f} points of accuracy against the image alone "
+        f"Use {use}: {100 * difference:+.1f} points of accuracy against the image alone "
         f"({_interval(low, high)}), {seen_on}."
     )
 

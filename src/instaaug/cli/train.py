@@ -174,8 +174,6 @@ def _print_fit_results(console: Console, run: Run, results: dict[str, Any]) -> N
     if results["validation"] is not None:
         print_words(console, results["validation"]["dependence_in_words"])
         print_words(console, results["validation"]["verdict"])
-        if results["validation"]["larger_image"]:
-            print_words(console, results["validation"]["larger_image"])
     picture = f"Look at {run.crops_file}; all" if run.crops_file.is_file() else "All"
     compared = "Compare it with other methods" if results["n_test"] else "Score it on other images"
     more = "" if results["n_test"] else " DATA"

@@ -272,9 +272,15 @@ def _apply(found: Validation | None, aug: InstaAug) -> None:
     order = aug.plan.order
     stop = found.stop
     preview = found.preview
-    side = 0 if preview is None else preview.size
-    plan = aug.set_plan(PlanShape(len(order), stop.n_stages, len(stop.mean_cost), side))
+    whole = found.whole
+    shape = PlanShape(
+        n_others=len(order), n_stages=stop.n_stages, n_prices=len(stop.mean_cost),
+        preview=0 if preview is None else preview.size, n_views=found.n_views,
+        whole=0 if whole is None else whole.size,
+    )  # fmt: skip
+    plan = aug.set_plan(shape)
     plan.order.copy_(order)
+    plan.whole_factor.fill_(1.0 if whole is None else whole.factor)
     plan.preview_factor.fill_(1.0 if preview is None else preview.factor)
     plan.dependence.fill_(found.dependence)
     assert plan.stop is not None  # noqa: S101  # the shape has one

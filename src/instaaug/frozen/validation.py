@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from instaaug.augmentation import InstaAug
 from instaaug.augmentation.at_test_time import Merging
-from instaaug.augmentation.plan import Preview
+from instaaug.augmentation.plan import ResizedImage
 from instaaug.augmentation.stopping import PRICES, StopRule, fit_stop_rule
 from instaaug.augmentation.worth import (
     DEPENDENCES,
@@ -77,7 +77,9 @@ class Validation:
         preview: Side of a smaller image that is looked at first, and what multiplies its outputs;
             None if that does not save time.
         n_views: The number of views to use; 1 if views do not help.
-        gain: What these add to the accuracy of the image alone, with its 95 % interval.
+        whole: One larger image that is to be preferred to views, if there is one.
+        gain: What these, or the larger image, add to the accuracy of the image alone, with its
+            95 % interval.
     """
 
     n_images: int
@@ -86,8 +88,9 @@ class Validation:
     worth: Mapping[int, Gain]
     temperatures: Mapping[int, float]
     stop: StopRule
-    preview: Preview | None
+    preview: ResizedImage | None
     n_views: int
+    whole: ResizedImage | None
     gain: Gain
 
     @property
@@ -96,26 +99,14 @@ class Validation:
         return describe_dependence(self.dependence, self.worth)
 
     @property
-    def larger_image(self) -> str | None:
-        """A sentence on one larger image, if that is the better buy."""
-        larger = [row for row in self.rows if row.size is not None and row.views > 1]
-        if not larger:
-            return None
-        best = max(larger, key=lambda row: row.accuracy)
-        rivals = [row for row in self.rows if row.size is None and row.views <= best.views]
-        if best.accuracy <= max(row.accuracy for row in rivals):
-            return None
-        return (
-            f"One pass of the image at {best.size} px costs {best.views:.3g} and is right on "
-            f"{best.accuracy:.1%}, more than any views at that cost: if the model may see larger "
-            f"images, fit again with --model.image_size {best.size}."
-        )
-
-    @property
     def verdict(self) -> str:
         """A sentence on whether to use views, and how many."""
         seen_on = f"cross-validated on {self.n_images:,} images"
-        return describe_verdict(self.n_views, self.gain, seen_on=seen_on)
+        if self.whole is None:
+            return describe_verdict(self.n_views, self.gain, seen_on=seen_on)
+        cost = next(row.views for row in self.rows if row.size == self.whole.size)
+        use = f"one pass of the image at {self.whole.size} px, at {cost:.3g} of the cost"
+        return describe_verdict(use, self.gain, seen_on=seen_on)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the rule to stop, ready for JSON."""
@@ -126,10 +117,10 @@ class Validation:
             "preview": None if self.preview is None else self.preview.size,
             "worth": {str(n): gain_to_dict(gain) for n, gain in self.worth.items()},
             "n_views": self.n_views,
+            "whole": None if self.whole is None else self.whole.size,
             "gain": gain_to_dict(self.gain),
             "verdict": self.verdict,
             "dependence_in_words": self.dependence_in_words,
-            "larger_image": self.larger_image,
         }
 
 
@@ -206,6 +197,8 @@ def validate(
     same = _merge(table, left_out, left_out.ranked(0.0, n_most), rule)
     for_all = torch.stack([logits.argmax(dim=1) == targets for logits in same])
     n_views = _recommend(right, counts)
+    whole = wholes.recommend(right, counts)
+    used = right[n_views - 1] if whole is None else wholes.right(whole.size)
     rows = [_score("the image alone", 1, merged[0], targets)]
     rows += wholes.rows()
     rows += _random_rows(table, left_out, counts, rule, targets, seed=learning.seed)
@@ -221,7 +214,8 @@ def validate(
         stop=stop,
         preview=preview,
         n_views=n_views,
-        gain=accuracy_gain(right[n_views - 1], right[0]),
+        whole=whole,
+        gain=accuracy_gain(used, right[0]),
     )
 
 
@@ -392,17 +386,40 @@ class _Wholes:
             found = _score(name, self.cost(side), self._raw(side), self.targets)
             yield replace(found, size=side)
 
-    def choose_preview(self, merged: Sequence[Tensor]) -> tuple[Preview | None, StopRule]:
+    def choose_preview(self, merged: Sequence[Tensor]) -> tuple[ResizedImage | None, StopRule]:
         """The smaller image that saves most, if any saves something, and when to stop."""
         options: list[int | None] = [None, *(side for side in self.sizes if side < self.size)]
         stages = {side: self._stages(side, merged) for side in options}
         values = {side: _value(*stages[side], self.targets) for side in options}
         best = max(options, key=lambda side: values[side] - (0.0 if side is None else WORTH_IT))
         stop = fit_stop_rule(stages[best][0], self.targets, stages[best][1])
-        return (None if best is None else Preview(best, self.factor(best))), stop
+        return (None if best is None else ResizedImage(best, self.factor(best))), stop
+
+    def right(self, side: int) -> Bool[Tensor, " images"]:
+        """Whether each image is right in another size."""
+        return self._raw(side).argmax(dim=1) == self.targets
+
+    def recommend(
+        self, right: Bool[Tensor, "n images"], counts: Sequence[int]
+    ) -> ResizedImage | None:
+        """The larger image, if it is surely better than the image alone and no views match it.
+
+        Views at any cost would have to be better by more than ``NEARLY``.
+        """
+        larger = [side for side in self.sizes if side > self.size]
+        if not larger:
+            return None
+        best = max(larger, key=lambda side: _share(self.right(side)))
+        _, (low, _) = accuracy_gain(self.right(best), right[0])
+        rivals = [_share(right[n - 1]) for n in counts]
+        if low <= 0 or _share(self.right(best)) < max(rivals) - NEARLY:
+            return None
+        nearly = _share(self.right(best)) - NEARLY
+        side = min(side for side in larger if _share(self.right(side)) >= nearly)
+        return ResizedImage(side, self.factor(side))
 
     def stopped_rows(
-        self, preview: Preview | None, merged: Sequence[Tensor], counts: Sequence[int]
+        self, preview: ResizedImage | None, merged: Sequence[Tensor], counts: Sequence[int]
     ) -> Iterator[ViewScores]:
         """The learned stop, for each number of views as its budget; judged on the other half."""
         logits, cost = self._stages(None if preview is None else preview.size, merged)

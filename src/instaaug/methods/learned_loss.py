@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import isfinite, radians
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -10,7 +9,6 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import override
 
-from instaaug.augmentation import TestTimeAugmentation
 from instaaug.augmentation.at_test_time import Merge
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.functional.warp import PaddingMode
@@ -289,10 +287,10 @@ class LearnedLoss(TransformAugmenter):
 
     merge: Merge = "probability"  # as in the source
 
+    @property
     @override
-    def wrap(self, model: nn.Module, n_samples: int = 4, **options: Any) -> TestTimeAugmentation:
-        """Wrap a model like any augmenter, with four views by default."""
-        return super().wrap(model, n_samples, **options)
+    def recommended_views(self) -> int:
+        return 4
 
     def fit(
         self,

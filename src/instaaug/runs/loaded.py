@@ -196,9 +196,12 @@ def _load_fitted(run: Run) -> LoadedRun:
         return images
 
     def make_calibrated(n_views: int | None, certainty: float | None) -> PixelPredictor:
-        usual = fitted.usual_views if certainty is None else max(fitted.config.views.counts)
-        n_most = usual if n_views is None else n_views
-        predict = fitted.predictor(max(n_most, 1), certainty=certainty)  # the image comes first
+        n_most = n_views
+        if n_views is None and certainty is not None:
+            n_most = max(fitted.config.views.counts)
+        elif n_views is not None:
+            n_most = max(n_views, 1)  # the image comes first
+        predict = fitted.predictor(n_most, certainty=certainty)
 
         def predict_calibrated(pixels: Tensor) -> tuple[Tensor, Tensor]:
             logits, counts = predict(fitted.model.prepare(pixels))

@@ -57,7 +57,7 @@ from instaaug.runs.view_scores import (
     batch_counter,
     merge_outputs,
     merge_tabulated_outputs,
-    preview_outputs,
+    resized_outputs,
     score,
 )
 from instaaug.transforms import Crop, make_transforms
@@ -99,7 +99,6 @@ class FittedViews:
         temperatures: By the number of views, from the images of the fit; none say nothing.
         elsewhere: Makes the views in place of ``aug``, where ``model`` is not the one that was
             fitted for.
-        recommended: The number of views that cross-validation recommends, if there was one.
     """
 
     config: FrozenSettings
@@ -109,12 +108,12 @@ class FittedViews:
     aug: InstaAug
     temperatures: Mapping[int, float]
     elsewhere: Augmenter | None = None
-    recommended: int | None = None
 
     @property
     def usual_views(self) -> int:
         """How many views a prediction takes unless it is said otherwise."""
-        return self.recommended or max(self.config.views.counts)
+        plan = self.aug.plan
+        return (plan.shape.n_views if plan is not None else 0) or max(self.config.views.counts)
 
     @property
     def augmenter(self) -> Augmenter:
@@ -127,18 +126,30 @@ class FittedViews:
         return self.aug.merging
 
     def predictor(
-        self, n_views: int, *, certainty: float | None = None, mean_views: float | None = None
+        self,
+        n_views: int | None = None,
+        *,
+        certainty: float | None = None,
+        mean_views: float | None = None,
     ) -> ViewPredictor:
         """A function from images as the model takes them to logits, and the views they took.
 
         No temperature divides the logits; but certainty is judged with the largest one of so many
         views or fewer, so that an image is not done too soon.
+
+        Arguments:
+            n_views: Views per image, at most; what the fit recommends by default, which may be one
+                larger image.
+            certainty: Probability of the top class at which an image needs no further view.
+            mean_views: Views per image on average.
         """
+        larger = n_views is None and self.elsewhere is None and self.aug.whole is not None
+        n_views = self.usual_views if n_views is None else n_views
         few = [n for n in self.temperatures if n <= n_views] or [n_views]
         cautious = max(self.temperature(n) for n in few)
         wrapped = self.augmenter.wrap(
             self.model.module,
-            n_views,
+            None if larger else n_views,
             output=self.model.output,
             temperature=cautious,
             certainty=certainty,
@@ -199,9 +210,7 @@ def load_fitted(run: Run) -> FittedViews:
         )
     found = run.read_results()["temperatures"]
     temperatures = {int(n): float(temperature) for n, temperature in found.items()}
-    validation = run.read_results().get("validation") or {}
-    recommended = validation.get("n_views")
-    return FittedViews(config, facts, source, model, aug, temperatures, recommended=recommended)
+    return FittedViews(config, facts, source, model, aug, temperatures)
 
 
 def model_hash(module: nn.Module, aug: InstaAug) -> str:
@@ -493,10 +502,20 @@ def score_rows(
             rule=fitted.rule if n > 1 else MEAN,
         ).to_dict() for n in counts
     ]  # fmt: skip
+    if (whole := aug.whole) is not None:
+        logits = resized_outputs(aug, model, model.normalize(held_out), whole)
+        rows.append(
+            score(
+                f"the image at {whole.size} px", 1.0, logits, held_out.targets,
+                temperature=fitted.temperature(1), cost=counter.cost_of_size(whole.size),
+                rule=MEAN,
+            ).to_dict()
+        )  # fmt: skip
     if aug.stop_rule is not None:
         stages = [merged[n] for n in sorted(merged)]
         if aug.preview is not None:
-            stages = [preview_outputs(aug, model, model.normalize(held_out)), *stages]
+            first = resized_outputs(aug, model, model.normalize(held_out), aug.preview)
+            stages = [first, *stages]
         rows += _rows_with_stop(aug.stop_rule, stages, held_out.targets, counter, fitted)
     return rows
 

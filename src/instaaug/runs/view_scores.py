@@ -12,6 +12,7 @@ from torch import Tensor
 
 from instaaug.augmentation import Augmenter, InstaAug
 from instaaug.augmentation.at_test_time import Merging, confidence
+from instaaug.augmentation.plan import ResizedImage
 from instaaug.augmentation.views import Select, Views
 from instaaug.distributions import Joint
 from instaaug.frozen import NormalizedImages, ViewTable
@@ -35,7 +36,7 @@ __all__ = [
     "merge_by_rules",
     "merge_outputs",
     "merge_tabulated_outputs",
-    "preview_outputs",
+    "resized_outputs",
     "score",
 ]
 
@@ -181,15 +182,15 @@ def merge_by_rules(
 
 
 @torch.no_grad()
-def preview_outputs(aug: InstaAug, model: FrozenModel, inputs: NormalizedImages) -> Logits:
-    """Outputs for the first, smaller look at each image, as sure as those of views."""
-    preview = aug.preview
-    assert preview is not None  # noqa: S101  # asked only where there is one
+def resized_outputs(
+    aug: InstaAug, model: FrozenModel, inputs: NormalizedImages, resized: ResizedImage
+) -> Logits:
+    """Outputs for each whole image in another size, as sure as those of views."""
     device, parts = device_of(model.module), []
     for x, _ in inputs.batches(AT_ONCE):
-        small = as_input_of(model.module, aug.resize(x.to(device), preview.size))
-        parts.append(Merging(output=model.output).scores(model.module(small), len(x)).cpu())
-    return preview.factor * torch.cat(parts)
+        whole = as_input_of(model.module, aug.resize(x.to(device), resized.size))
+        parts.append(Merging(output=model.output).scores(model.module(whole), len(x)).cpu())
+    return resized.factor * torch.cat(parts)
 
 
 @torch.no_grad()
@@ -283,6 +284,11 @@ class CostCounter:
             total += min(n_views - k, 1) * self._pass(shape)
         return total / whole
 
+    def cost_of_size(self, size: int) -> float:
+        """Multiply-adds of a pass of the whole image in another size, in passes in its own."""
+        other, own = (self._pass((1, self.model.channels, s, s)) for s in (size, self.size))
+        return other / own if own else (size / self.size) ** 2
+
     def cost_of_counts(self, augmenter: Augmenter, counts: Int[Tensor, " images"]) -> float:
         """Mean cost of images that took different numbers of views; 0 is a preview alone.
 
@@ -290,11 +296,8 @@ class CostCounter:
             augmenter: Makes the views.
             counts: Views of each image.
         """
-        preview, looked = augmenter.preview, 0.0
-        if preview is not None:
-            sides = (preview.size, self.size)
-            small, whole = (self._pass((1, self.model.channels, s, s)) for s in sides)
-            looked = small / whole if whole else (preview.size / self.size) ** 2
+        preview = augmenter.preview
+        looked = 0.0 if preview is None else self.cost_of_size(preview.size)
         going = counts[counts > 0].double()
         if not len(going):
             return looked
