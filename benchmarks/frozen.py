@@ -2,11 +2,11 @@
 
 EfficientNet-Lite0, in two parts. **The curve**: 700 photos of ImageNet's validation set, short
 side 352; what is fitted on one half is scored on the other. Single passes at every size, the
-uniform grid, one order for all and learned views at 128 and 288 px; cost is counted in
-multiply-adds, in passes at 224 px. **At 128 px**: fitted on 500 and 1,000 photos of nips2017,
-scored once on the 1,300 photos of imagenet-val-2000 that are not among the 700. See
-``imagenet.py`` for what must be there. About forty minutes of one core the first time: what the
-model says is kept in ``runs/frozen``.
+uniform grid, one order for all and learned views at 128, 224 and 288 px, and what the fit
+recommends, which may be one larger image; cost is counted in multiply-adds, in passes at 224 px.
+**At 128 px**: fitted on 500 and 1,000 photos of nips2017, scored once on the 1,300 photos of
+imagenet-val-2000 that are not among the 700. See ``imagenet.py`` for what must be there. About
+forty minutes of one core the first time: what the model says is kept in ``runs/frozen``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -45,10 +45,11 @@ from instaaug.transforms import Crop
 __all__ = ["main"]
 
 RUNS = Path(__file__).parents[1] / "runs" / "frozen"
+PICTURE = Path(__file__).parents[1] / "docs" / "frozen_cost_curve.png"
 NATIVE = 224
-CURVE_SIZES = (128, 288)
+CURVE_SIZES = (128, 224, 288)
 SINGLE_PASSES = (128, 160, 192, 224, 256, 288, 320, 352)
-LARGE_CROPS = Crop(levels=((1.0, 1), (0.9, 2), (0.8, 2)), max_outside=0.0)  # at 288 px
+LARGE_CROPS = Crop(levels=((1.0, 1), (0.9, 2), (0.8, 2)), max_outside=0.0)  # at 224 and 288 px
 COUNTS = (2, 4, 10)
 N_DRAWS = 20
 SOURCES = {
@@ -144,7 +145,20 @@ def score(aug: InstaAug, source: str, size: int, rows: Tensor) -> Points:
         stages = [factor * sizes[side].outputs_of(rows)[:, 0], *stages]
         costs = [(side / size) ** 2, *costs]
     points["learned views, learned stop"] = list(_stopped(aug, stages, costs, labels, size))
+    if source == "native":
+        points["recommended"] = [_recommended(aug, rows, merged, labels, size)]
     return points
+
+
+def _recommended(
+    aug: InstaAug, rows: Tensor, merged: Mapping[int, Tensor], labels: Tensor, size: int
+) -> tuple[float, np.ndarray]:
+    """What a prediction takes unless it is told otherwise: so many views, or a larger image."""
+    if aug.whole is None:
+        n = aug.recommended_views
+        return n * cost(size), right(merged[n], labels)
+    side = aug.whole.size
+    return cost(side), right(whole("native", side).outputs_of(rows)[:, 0], labels)
 
 
 def _stopped(
@@ -200,7 +214,7 @@ def summary(points: Points) -> dict[str, list[dict[str, float]]]:
 
 def against_envelope(all_points: Mapping[int, Points]) -> list[dict[str, Any]]:
     """Learned views of every size against the best free rival of any size that costs no more."""
-    ours = ("learned views", "learned views, learned stop")
+    ours = ("learned views", "learned views, learned stop", "recommended")
     free = [
         (c, f"{name}, {size} px" if name != "one pass" else f"one pass, cost {c:.2f}", values)
         for size, points in all_points.items()
@@ -268,7 +282,7 @@ def show(title: str, rows: Mapping[str, list[dict[str, float]]]) -> None:
 
 
 def draw(all_points: Mapping[int, Points]) -> None:
-    """Accuracy against cost, in passes at 128 px, as a picture in ``runs/frozen``."""
+    """Accuracy against cost as a picture, ``docs/frozen_cost_curve.png``."""
     curves: dict[str, list[tuple[float, ...]]] = {}
     for size, points in all_points.items():
         rows = summary({f"learned, {size} px": points["learned views, learned stop"]})
@@ -280,7 +294,7 @@ def draw(all_points: Mapping[int, Points]) -> None:
         name = "image, then uniform grid, by confidence"
         found = summary({name: all_points[size][name]})[name]
         curves[f"grid, {size} px"] = [(r["cost"] / cost(128), 100 * r["accuracy"]) for r in found]
-    save_figure(draw_cost_curve(curves), RUNS / "cost_curve.png")
+    save_figure(draw_cost_curve(curves, across="cost in passes at 128 px"), PICTURE)
 
 
 def main() -> None:

@@ -75,6 +75,8 @@ def test_files_are_predicted_and_scored(place: Path) -> None:
     files = sorted((place / "spots").rglob("*.png"))[:3]
     rows = list(predict_files(place / "run", files))
     assert {row["label"] for row in rows} <= set(COLORS)
+    with pytest.raises(ArgumentError, match=r"`calibrate` must be left out .* whose head knows"):
+        evaluate_run(place / "run", calibrate=True)
     scores = evaluate_run(place / "run", baselines="grid", n_views=(1, 4))
     assert {"learned views", "uniform grid"} <= {row["name"] for row in scores["rows"]}
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from instaaug import CropGrid
-from instaaug.errors import ArgumentError, UnknownNameError
+from instaaug.errors import ArgumentError, ShapeError, UnknownNameError
 from instaaug.methods import FixedViews
 from tests.support.goodness_of_fit import ERROR_PROBABILITY, chi_square_p
 from tests.support.images import largest_difference, random_images
@@ -275,3 +275,10 @@ def test_a_share_is_a_share(share: float) -> None:
 def test_an_unknown_selection_is_refused() -> None:
     with pytest.raises(UnknownNameError, match=r"no selection called 'topp'\. Did you mean 'top'"):
         FixedViews.flips().draw(images(1), 1, select="topp")
+
+
+def test_bytes_are_refused_where_a_model_would_take_them_for_numbers() -> None:
+    predictor = FixedViews.five_crop().wrap(small_classifier(), 3).eval()
+    pixels = (255 * images()).byte()
+    with unhooked(), pytest.raises(ShapeError, match=r"`x` must be floating point: got .*uint8"):
+        predictor(pixels)

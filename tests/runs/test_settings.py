@@ -389,10 +389,19 @@ class CapturedFit:
     asked: str
 
 
-def capture_fit(config: TtaSettings) -> CapturedFit:
-    """Prepare a fit, and begin it, without asking a model anything."""
+def _begin(config: TtaSettings | TransferSettings, ready: frozen_model.FitInputs) -> None:
+    if isinstance(config, TtaSettings):
+        tta.fit_views(config, ready.model, ready.splits.train, size=ready.size)
+    else:
+        transfer._fit(config, ready, Run("somewhere"), None)
+
+
+def capture_fit(config: TtaSettings | TransferSettings) -> CapturedFit:
+    """Prepare a fit of views or of a head, and begin it, without asking a model anything."""
     found: dict[str, Any] = {"n_threads": None}
     source = frozen_model.find_model("tests.support.spots:spotter")
+    is_tta = isinstance(config, TtaSettings)
+    module = tta if is_tta else transfer
 
     def find_model(name: str) -> frozen_model.ModelSource:
         found["asked"] = name
@@ -400,21 +409,21 @@ def capture_fit(config: TtaSettings) -> CapturedFit:
 
     def load_data(source: str, **arguments: Any) -> DataSplits:
         found["data"] = {"source": source, **arguments}
-        return replace(IMAGES, test=IMAGES.train)
+        return replace(IMAGES, test=IMAGES.train if is_tta else IMAGES.train.subset([]))
 
-    def fit_tta(_: Any, images: Any, transforms: Any, **arguments: Any) -> None:
+    def fit(_: Any, images: Any, transforms: Any, **arguments: Any) -> None:
         found["fit"] = {"transforms": transforms, **arguments}
         raise RuntimeError("The fit begins.")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tta, "find_model", find_model)
+        patch.setattr(module, "find_model", find_model)
         patch.setattr(frozen_model, "load_data", load_data)
         patch.setattr(frozen_model.FrozenModel, "check_outputs", lambda *_: None)
-        patch.setattr(tta, "fit_tta", fit_tta)
+        patch.setattr(module, "fit_tta" if is_tta else "fit_transfer", fit)
         patch.setattr(torch, "set_num_threads", lambda n: found.update(n_threads=n))
-        ready = tta._prepare(config, None)
+        ready = module._prepare(config, None)
         with pytest.raises(RuntimeError, match="The fit begins"):
-            tta.fit_views(config, ready.model, ready.splits.train, size=ready.size)
+            _begin(config, ready)
     return CapturedFit(
         **found,
         model=ready.model,
@@ -500,40 +509,6 @@ def test_a_band_of_entropy_asks_for_single_views() -> None:
 # What a transfer makes of its settings
 
 
-def capture_transfer(config: TransferSettings) -> CapturedFit:
-    """Prepare a transfer, and begin it, without running a backbone."""
-    found: dict[str, Any] = {"n_threads": None}
-    source = frozen_model.find_model("tests.support.spots:spotter")
-
-    def find_model(name: str) -> frozen_model.ModelSource:
-        found["asked"] = name
-        return source
-
-    def load_data(source: str, **arguments: Any) -> DataSplits:
-        found["data"] = {"source": source, **arguments}
-        return replace(IMAGES, test=IMAGES.train.subset([]))
-
-    def fit_transfer(_: Any, images: Any, transforms: Any, **arguments: Any) -> None:
-        found["fit"] = {"transforms": transforms, **arguments}
-        raise RuntimeError("The fit begins.")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(transfer, "find_model", find_model)
-        patch.setattr(frozen_model, "load_data", load_data)
-        patch.setattr(transfer, "fit_transfer", fit_transfer)
-        patch.setattr(torch, "set_num_threads", lambda n: found.update(n_threads=n))
-        ready = transfer._prepare(config, None)
-        with pytest.raises(RuntimeError, match="The fit begins"):
-            transfer._fit(config, ready, Run("somewhere"), None)
-    return CapturedFit(
-        **found,
-        model=ready.model,
-        sizes=frozen_model.choose_sizes(config, source),
-        classes=ready.splits.train.classes,
-        splits=ready.splits,
-    )
-
-
 TRANSFER_EFFECTS: Mapping[str, FitEffect] = {
     "seed": (7, of_fit("seed")),
     "threads": (3, lambda seen: seen.n_threads),
@@ -576,7 +551,7 @@ def test_every_setting_of_a_transfer_does_something(name: str) -> None:
     before = TRANSFER.override(TRANSFER_CONTEXT.get(name, {}))
     after = before.override({name: value})
     assert after != before
-    assert effect(capture_transfer(after)) != effect(capture_transfer(before))
+    assert effect(capture_fit(after)) != effect(capture_fit(before))
 
 
 # One meaning

@@ -18,7 +18,7 @@ from instaaug.augmentation.stopping import StopRule
 from instaaug.augmentation.views import Merge, Select, Views
 from instaaug.errors import ArgumentError, InstaAugWarning, ShapeError, UnknownNameError
 from instaaug.networks.model_interface import Output, as_input_of, output_rows
-from instaaug.shapes import Images, at_least_float32, repeat_batch
+from instaaug.shapes import Images, at_least_float32, check_images, repeat_batch
 
 if TYPE_CHECKING:
     from instaaug.augmentation.augmenter import Augmenter
@@ -442,12 +442,13 @@ class TestTimeAugmentation(nn.Module):
         self, x: Images, generator: Generator | None = None
     ) -> tuple[Tensor, Int[Tensor, " batch"]]:
         """Merged outputs, and the number of views that each input took; 0 for a preview alone."""
+        check_images(x)
         self._warn_in_training_mode()
         if self.whole is not None:
             outputs = self._look(x, self.whole) / self.merging.temperature
             return outputs, torch.ones_like(x[:, 0, 0, 0]).long()
         stop, preview = self.budget.stop, self.augmenter.preview
-        if preview is None or stop is None or self.budget.mean_views is None or not len(x):
+        if preview is None or stop is None or self.budget.mean_views is None:
             return self._merge_views(x, generator)
         outputs = self._look(x, preview)
         going = stop.goes_on(

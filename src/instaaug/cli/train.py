@@ -12,7 +12,7 @@ from rich.table import Table
 
 from instaaug.cli.settings import choose_settings
 from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar, quote_path
-from instaaug.cli.transfer import folder_to_continue, learn_transfer
+from instaaug.cli.transfer import fitting_bars, folder_to_continue, learn_transfer
 from instaaug.cli.use import COST, print_scores
 from instaaug.runs.folder import Run
 from instaaug.runs.settings import TransferSettings, TtaSettings
@@ -130,24 +130,10 @@ def _fit(settings: TtaSettings, folder: Path) -> None:
     console = Console()
     what = f"Fitting views for {settings.model.name} on {settings.data.source}"
     print_words(console, f"{what}, in {folder}.")
-    try:
-        with (
-            progress_bar(console) as on_decode,
-            progress_bar(console, "running the model") as on_table,
-            progress_bar(console, "scoring") as on_score,
-        ):
-            results = fit_frozen(
-                settings,
-                folder,
-                on_decode=on_decode,
-                on_plan=lambda plan: print_words(console, str(plan)),
-                on_table=on_table,
-                on_score=on_score,
-            )
-    except KeyboardInterrupt:
-        words = "Stopped. The same command continues with the outputs stored so far."
-        print_words(Console(stderr=True), words)
-        sys.exit(STOPPED)
+    with fitting_bars(console, "running the model", "outputs") as bars:
+        results = fit_frozen(
+            settings, folder, on_plan=lambda plan: print_words(console, str(plan)), **bars
+        )
     _print_fit_results(console, Run(folder), results)
 
 

@@ -1,6 +1,8 @@
 """The command that learns a classifier on a frozen backbone."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +10,12 @@ from rich.console import Console
 from rich.table import Table
 
 from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar, quote_path
+from instaaug.data.cache import OnProgress
 from instaaug.runs.folder import Run
 from instaaug.runs.settings import FrozenSettings, TransferSettings
 from instaaug.runs.transfer import fit_backbone
 
-__all__ = ["learn_transfer", "run_transfer"]
+__all__ = ["fitting_bars", "folder_to_continue", "learn_transfer", "run_transfer"]
 
 
 def run_transfer(given: dict[str, Any], *, out: Path | None) -> None:
@@ -26,20 +29,31 @@ def learn_transfer(settings: TransferSettings, folder: Path) -> None:
     console = Console()
     what = f"Learning {settings.data.source} on features of {settings.backbone.name}"
     print_words(console, f"{what}, in {folder}.")
+    with fitting_bars(console, "running the backbone", "features") as bars:
+        results = fit_backbone(settings, folder, **bars)
+    _print_results(console, Run(folder), results)
+
+
+@contextmanager
+def fitting_bars(console: Console, running: str, stored: str) -> Iterator[dict[str, OnProgress]]:
+    """Progress bars of a fit, by the arguments that report to them; words if it is stopped.
+
+    Arguments:
+        console: Where they are shown.
+        running: What the longest of them shows.
+        stored: What the same command continues with.
+    """
     try:
         with (
             progress_bar(console) as on_decode,
-            progress_bar(console, "running the backbone") as on_table,
+            progress_bar(console, running) as on_table,
             progress_bar(console, "scoring") as on_score,
         ):
-            results = fit_backbone(
-                settings, folder, on_decode=on_decode, on_table=on_table, on_score=on_score
-            )
+            yield {"on_decode": on_decode, "on_table": on_table, "on_score": on_score}
     except KeyboardInterrupt:
-        words = "Stopped. The same command continues with the features stored so far."
+        words = f"Stopped. The same command continues with the {stored} stored so far."
         print_words(Console(stderr=True), words)
         sys.exit(STOPPED)
-    _print_results(console, Run(folder), results)
 
 
 def folder_to_continue(settings: FrozenSettings, kind: str) -> Path:

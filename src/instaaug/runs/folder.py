@@ -6,7 +6,9 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
@@ -24,6 +26,7 @@ from instaaug.errors import ArgumentError, DataError, WeightsFileError
 from instaaug.files import write_atomically, write_text
 from instaaug.runs.normalization import read_normalization
 from instaaug.runs.settings import (
+    FrozenSettings,
     RunSettings,
     TrainSettings,
     TransferSettings,
@@ -187,6 +190,29 @@ class Run:
             f"`out` must be a new folder: {str(self.path)!r} holds a run. Go on with it by "
             f"`instaaug resume {shlex.quote(str(self.path))}`, or choose another folder."
         )
+
+    @contextmanager
+    def fitting(self, config: FrozenSettings) -> Iterator[Callable[[], float]]:
+        """Start a fit or go on with it; nothing of a new one stays if it could not begin.
+
+        A mistake in the settings must not occupy the folder. Once outputs of the model are stored,
+        the folder is kept, for the same command to go on.
+
+        Arguments:
+            config: Every setting.
+
+        Returns:
+            What tells the seconds since the start.
+        """
+        check_outside(self.path, config.data.source)
+        is_new, started = not self.config_file.exists(), time.monotonic()
+        self.start(config)
+        try:
+            yield lambda: time.monotonic() - started
+        except Exception:
+            if is_new and not self.table.exists() and not self.facts_file.exists():
+                self.withdraw()
+            raise
 
     def withdraw(self) -> None:
         """Take back what `start` wrote, for a run that could not begin."""

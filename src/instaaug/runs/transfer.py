@@ -1,6 +1,5 @@
 """Learn a head and its views on a frozen backbone, keep them, and load them again."""
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from instaaug.data.cache import OnProgress
 from instaaug.errors import ArgumentError
 from instaaug.frozen import average_policy
 from instaaug.frozen.table import all_views
-from instaaug.runs.folder import DataFacts, Run, check_outside
+from instaaug.runs.folder import DataFacts, Run
 from instaaug.runs.frozen_model import (
     FitInputs,
     FrozenModel,
@@ -55,24 +54,24 @@ def fit_backbone(
         on_score: Called with the number of test images that were predicted, and of all.
     """
     run, config = Run(out), config.with_full_paths()
-    check_outside(run.path, config.data.source)
-    is_new = not run.config_file.exists()
-    run.start(config)
-    if run.results_file.is_file():
-        return run.read_results()
-    started = time.monotonic()
-    try:
+    with run.fitting(config) as elapsed:
+        if run.results_file.is_file():
+            return run.read_results()
         found = _prepare(config, on_decode)
-        transfer = _fit(config, found, run, on_table)
-    except Exception:  # a mistake in the settings must not occupy the folder
-        if is_new and not run.table.exists():
-            run.withdraw()
-        raise
-    learned = time.monotonic()
-    results = _finish(run, config, found, transfer, on_score)
-    seconds = {"seconds": time.monotonic() - started, "seconds_until_learned": learned - started}
-    run.write_json(run.timing_file, seconds)
-    run.write_json(run.results_file, results)
+        features_at = elapsed()
+
+        def note_time(done: int, of_all: int) -> None:
+            nonlocal features_at
+            features_at = elapsed()
+            if on_table is not None:
+                on_table(done, of_all)
+
+        transfer = _fit(config, found, run, note_time)
+        learned_at = elapsed()
+        results = _finish(run, config, found, transfer, on_score)
+        seconds = {"seconds": elapsed(), "learning": learned_at - features_at}
+        run.write_json(run.timing_file, seconds)
+        run.write_json(run.results_file, results)
     return results
 
 

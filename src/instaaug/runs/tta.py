@@ -1,6 +1,5 @@
 """Fit views for a frozen model, keep them, and load them again."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -34,7 +33,7 @@ from instaaug.networks import FrozenFeatures
 from instaaug.networks.model_interface import device_of
 from instaaug.report.pictures.crops import draw_crops
 from instaaug.report.theme import MissingPlottingError, save_figure
-from instaaug.runs.folder import DataFacts, Run, check_outside
+from instaaug.runs.folder import DataFacts, Run
 from instaaug.runs.frozen_model import (
     FitInputs,
     FrozenModel,
@@ -372,25 +371,17 @@ def fit_frozen(
         on_score: Called with the number of held-out images that were predicted, and of all.
     """
     run, config = Run(out), config.with_full_paths()
-    check_outside(run.path, config.data.source)
-    is_new = not run.config_file.exists()
-    run.start(config)
-    if run.results_file.is_file():
-        return run.read_results()
-    started = time.monotonic()
-    try:
+    with run.fitting(config) as elapsed:
+        if run.results_file.is_file():
+            return run.read_results()
         found = _prepare(config, on_decode)
         aug = fit_views(
             config, found.model, found.splits.train, size=found.size, folder=run.table,
             on_plan=on_plan, on_table=on_table,
         )  # fmt: skip
-    except Exception:  # a mistake in the settings must not occupy the folder
-        if is_new and not run.table.exists():
-            run.withdraw()
-        raise
-    results = _finish(run, config, found, aug, on_score)
-    run.write_json(run.timing_file, {"seconds": time.monotonic() - started})
-    run.write_json(run.results_file, results)
+        results = _finish(run, config, found, aug, on_score)
+        run.write_json(run.timing_file, {"seconds": elapsed()})
+        run.write_json(run.results_file, results)
     return results
 
 

@@ -113,7 +113,8 @@ def evaluate_fit(
     """Scores of a fit and of other methods; its folder receives ``eval.json`` and a figure.
 
     A baseline is merged by the rule of the run or by the plain mean, whichever explains up to 500
-    images of the fit better; where these are not at hand, by the rule of the run.
+    images of the fit better; where these are not at hand, or the model has learned from them, as
+    the head of `instaaug transfer` has, by the rule of the run.
 
     Arguments:
         run: The fit.
@@ -130,6 +131,13 @@ def evaluate_fit(
         on_progress: Called with the number of images predicted, over all methods, and of all.
     """
     fitted = load_frozen(run)
+    knows_fit = model is None and isinstance(fitted.config, TransferSettings)
+    if calibrate and knows_fit:
+        raise ArgumentError(
+            "`calibrate` must be left out for a run of `instaaug transfer`, whose head knows the "
+            "images of the fit: temperatures from these would be too low. Those of learned views "
+            "come from heads that had not seen the image, and are in its results.json."
+        )
     if fitted.config.threads:
         torch.set_num_threads(fitted.config.threads)
     if model is not None:
@@ -137,7 +145,9 @@ def evaluate_fit(
         fitted = use_other_model(fitted, model)
     others = find_baselines(baselines, fitted)
     fit, images, n_left_out = _Images(run, fitted, on_decode).load(
-        data, calibrate=calibrate, needs_choice=len(others) > 1 and fitted.rule != MEAN
+        data,
+        calibrate=calibrate,
+        needs_choice=len(others) > 1 and fitted.rule != MEAN and not knows_fit,
     )
     learned_on_fit = calibrate and not fitted.temperatures
     total = (1 + len(stops) + len(others)) * len(images)
