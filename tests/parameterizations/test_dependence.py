@@ -1,6 +1,7 @@
 """How much φ depends on its input at test time, from one distribution for all to as learned."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -90,8 +91,11 @@ def test_views_follow_it() -> None:
     assert torch.equal(top, top[:, :1].expand_as(top))
 
 
-def test_an_exported_phi_follows_it(tmp_path: Path) -> None:
-    aug, x = make(0.0)
+@pytest.mark.parametrize("estimator", ["auto", "closed_form"])
+def test_an_exported_phi_follows_it(estimator: Any, tmp_path: Path) -> None:
+    x = torch.rand(6, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    aug = InstaAug(TRANSFORMS[0], estimator=estimator).eval()
+    aug.set_dependence(0.25, [x])
     export_phi(aug, tmp_path / "phi.pt2", x)
     log_probs = torch.export.load(tmp_path / "phi.pt2").module()(x)["crop.log_probs"]
     torch.testing.assert_close(log_probs, logits(aug, x))

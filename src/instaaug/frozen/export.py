@@ -25,7 +25,7 @@ from instaaug.files import write_atomically
 from instaaug.functional.warp import warp
 from instaaug.networks import FrozenFeatures
 from instaaug.networks.model_interface import evaluation_mode
-from instaaug.parameterizations import CategoricalFamily, UniformFamily
+from instaaug.parameterizations import CategoricalFamily, ClosedFormFamily, UniformFamily
 from instaaug.shapes import Images, at_least_float32
 from instaaug.spaces import Boxes, Interval
 
@@ -143,12 +143,12 @@ class _PhiParameters(nn.Module):
         rows = self.phi.raw(maps, None, 1, shrunk=True)  # one where the input has no say
         for name, family, row in zip(self.phi.names, self.phi.families, rows, strict=True):
             raw = row.expand(batch, -1)
-            if isinstance(family, CategoricalFamily):
-                parameters[f"{name}.log_probs"] = at_least_float32(raw).log_softmax(dim=-1)
-            else:
-                box: UniformBox = family(raw)
-                low, high = box.ends()
+            found = family(raw)
+            if isinstance(found, UniformBox):
+                low, high = found.ends()
                 parameters |= {f"{name}.low": low, f"{name}.high": high}
+            else:
+                parameters[f"{name}.log_probs"] = found.logits
         return parameters
 
 
@@ -260,10 +260,11 @@ def _describe_factors(aug: InstaAug) -> Mapping[str, Any]:
     spaces = aug.transform.spaces
     edges = accumulate((space.size for space in spaces.values()), initial=0)
     described = {}
-    for (name, space), family, (start, stop) in zip(
+    for (name, space), learned, (start, stop) in zip(
         spaces.items(), aug.phi.families, pairwise(edges), strict=True
     ):
         factor: dict[str, Any] = {"columns": aug.transform.columns[start:stop]}
+        family = learned.family if isinstance(learned, ClosedFormFamily) else learned
         if isinstance(family, CategoricalFamily):
             factor["kind"] = "boxes" if isinstance(space, Boxes) else "choices"
             factor["table"] = family.table.tolist()
