@@ -28,7 +28,8 @@ def test_a_phi_that_knows_where_to_look_earns_its_bits() -> None:
     assert found.dependence == 1.0
     difference, (low, _) = found.worth[2]
     assert difference > low > 0.1  # one of four quadrants tells the class; φ knows which
-    assert "2 views are worth +" in (found.dependence_in_words or "")
+    assert found.nats > 0.1
+    assert f"{found.nats:+.3f} nats of likelihood" in (found.dependence_in_words or "")
 
 
 def test_a_phi_that_looks_anywhere_does_not() -> None:

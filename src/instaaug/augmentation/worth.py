@@ -57,12 +57,15 @@ def accuracy_gain(right: Bool[Tensor, " images"], reference: Bool[Tensor, " imag
     return float(pairs.mean()), bootstrap_interval(lambda rows: rows.mean(axis=1), pairs)
 
 
-def describe_dependence(dependence: float, worth: Mapping[int, Gain]) -> str:
+def describe_dependence(
+    dependence: float, worth: Mapping[int, Gain], nats: float | None = None
+) -> str:
     """A sentence on what depending on the input was worth.
 
     Arguments:
         dependence: What was chosen.
         worth: By the number of views, against the same views for all.
+        nats: What it added to the log-likelihood, if that is to be said.
 
     Example:
         >>> describe_dependence(0.5, {10: (0.012, (0.002, 0.021))})
@@ -72,9 +75,10 @@ def describe_dependence(dependence: float, worth: Mapping[int, Gain]) -> str:
     if not dependence:
         return "Views that depend on the image were not better than the same views for all."
     n, (difference, (low, high)) = max(worth.items(), key=lambda item: item[1][0])
+    likelihood = "" if nats is None else f" and {nats:+.3f} nats of likelihood"
     return (
         f"Depending on the image, {n} views are worth {100 * difference:+.1f} points "
-        f"({_interval(low, high)}) against the same views for all."
+        f"({_interval(low, high)}){likelihood} against the same views for all."
     )
 
 

@@ -307,8 +307,9 @@ def describe_diagnostics(found: dict[str, Any]) -> list[str]:
     coverage, variance, choices = (found.get(k) for k in ("coverage", "variance", "choices"))
     if coverage and coverage["flips"] is not None:
         sentences.append(
-            f"Views of unseen images have {coverage['label_loss']:+.2f} nats more loss than the "
-            f"images; {coverage['flips']:.1%} of those of images that are right are wrong."
+            "Augmenting unseen images changes their loss by "
+            f"{coverage['label_loss']:+.2f} nats; of those that were right, "
+            f"{coverage['flips']:.1%} turn wrong."
         )
     if coverage and coverage["coverage"] is not None:
         sentences.append(

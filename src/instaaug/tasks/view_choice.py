@@ -51,6 +51,7 @@ class ViewChoice:
             no φ reads it.
         worth: By the number of views: what depending on the input adds to the accuracy. Half of
             the images choose the dependence that the other half judges.
+        nats: What it adds to the mean log-likelihood, judged in the same way.
     """
 
     n_images: int
@@ -59,13 +60,14 @@ class ViewChoice:
     gain: Gain
     dependence: float | None
     worth: Mapping[int, Gain]
+    nats: float = 0.0
 
     @property
     def dependence_in_words(self) -> str | None:
         """A sentence on what depending on the input was worth, if φ reads it."""
         if self.dependence is None:
             return None
-        return describe_dependence(self.dependence, self.worth)
+        return describe_dependence(self.dependence, self.worth, self.nats)
 
     @property
     def verdict(self) -> str:
@@ -84,6 +86,7 @@ class ViewChoice:
             "gain": gain_to_dict(self.gain),
             "dependence": self.dependence,
             "worth": {str(n): gain_to_dict(gain) for n, gain in self.worth.items()},
+            "nats": self.nats,
             "verdict": self.verdict,
             "dependence_in_words": self.dependence_in_words,
         }
@@ -139,11 +142,12 @@ def choose_test_views(
         merged[number] = rule.merge_outputs(outputs, weight)
     assert rule is not None  # noqa: S101  # there is at least one number
     losses, right = _losses_and_right(merged, targets)
-    chosen, worth = 1.0, {}
+    chosen, worth, nats = 1.0, {}, 0.0
     if shrinks:
         chosen = choose_by_loss(losses) if dependence is None else dependence
-        judged = _judge_crosswise(losses, right) if dependence is None else right[dependence]
-        worth = {n_views: accuracy_gain(judged, right[0.0])}
+        judge = _choices_of_other_halves(losses) if dependence is None else (chosen, chosen)
+        worth = {n_views: accuracy_gain(_alternate(right, judge), right[0.0])}
+        nats = float((losses[0.0] - _alternate(losses, judge)).mean())
     alone, alone_right = _losses_and_right({0.0: plain}, targets)
     return ViewChoice(
         n_images=len(targets),
@@ -152,6 +156,7 @@ def choose_test_views(
         gain=accuracy_gain(right[chosen], alone_right[0.0]),
         dependence=chosen if shrinks else None,
         worth=worth,
+        nats=nats,
     )
 
 
@@ -215,13 +220,19 @@ def _losses_and_right(
     return losses, {number: logits.argmax(dim=1) == targets for number, logits in merged.items()}
 
 
-def _judge_crosswise(
+def _choices_of_other_halves(
     losses: Mapping[float, Float[Tensor, " images"]],
-    right: Mapping[float, Bool[Tensor, " images"]],
-) -> Bool[Tensor, " images"]:
-    """Which images are right with the dependence that the other half of them chooses."""
-    judged = torch.zeros_like(right[0.0])
-    for start in (0, 1):
-        others = {number: values[1 - start :: 2] for number, values in losses.items()}
-        judged[start::2] = right[choose_by_loss(others)][start::2]
-    return judged
+) -> tuple[float, float]:
+    """The dependence for images 0, 2, ..., chosen by 1, 3, ..., and the reverse."""
+    odd, even = (
+        choose_by_loss({number: values[start::2] for number, values in losses.items()})
+        for start in (1, 0)
+    )
+    return odd, even
+
+
+def _alternate(values: Mapping[float, Tensor], numbers: tuple[float, float]) -> Tensor:
+    """Values of images 0, 2, ... for the first number, and of the others for the second."""
+    found = values[numbers[0]].clone()
+    found[1::2] = values[numbers[1]][1::2]
+    return found
