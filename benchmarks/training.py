@@ -10,7 +10,6 @@ Needs INSTAAUG_DATA, a folder with the original files in ``tiny-imagenet`` or
 about 80 seconds of one core.
 """
 
-import csv
 import json
 import os
 import subprocess
@@ -26,7 +25,7 @@ from benchmarks.compared import method_rows, run_rows
 from benchmarks.oracle import OracleCrops, load_photos, photo_folder
 from benchmarks.record import save
 from instaaug.augmentation import Augmenter
-from instaaug.data import DataSplits
+from instaaug.data import DataSplits, LabeledImages
 from instaaug.methods import RandomAugmentation
 from instaaug.runs.build import load_task
 from instaaug.runs.folder import Run
@@ -35,7 +34,7 @@ from instaaug.stats import paired_t_test, t_interval
 from instaaug.tasks import AugmentedTask, BatchLoader, evaluate
 from instaaug.transforms import Crop
 
-__all__ = ["choose_on_validation", "load", "main", "score_views"]
+__all__ = ["choose_on_validation", "load", "main", "make_table", "score_views"]
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = Path("configs") / "tiny_imagenet"
@@ -58,6 +57,7 @@ N_CLASSES = 20
 N_VALIDATION = 50  # of each class
 N_TEST = 150  # of each class, the same for every seed
 N_VIEWS = 10
+N_AT_ONCE = 100
 
 
 def load(seed: int, n_images: int = 100) -> DataSplits:
@@ -84,39 +84,41 @@ def load(seed: int, n_images: int = 100) -> DataSplits:
 
 
 def score_views(folder: Path) -> dict[str, float]:
-    """Accuracies of a run with uniform crops and with those of the oracle; kept in its folder."""
+    """Accuracies of a run, kept in its folder.
+
+    With uniform crops and with the oracle's in the test; with its own on validation images.
+    """
     kept = folder / "views.json"
     if kept.is_file():
         return dict(json.loads(kept.read_text()))
     run = Run(folder)
     config, facts = run.read_train_settings(), run.read_facts()
-    task, test = load_task(run), load_splits(config).test
+    task, splits = load_task(run), load_splits(config)
+    assert splits.validation is not None  # noqa: S101  # as `load` splits
     shape: dict[str, Any] = {"mean": facts.mean, "std": facts.std, "size": facts.image_size}
     uniform = RandomAugmentation(Crop(), sizes=(LEVELS[0][0], 1.0), **shape)
     oracle = OracleCrops(levels=LEVELS, **shape)
     scores = {
-        name: _accuracy(task, views, BatchLoader(test, config.data.batch_size))
-        for name, views in (("uniform", uniform), ("oracle", oracle))
+        "uniform": _accuracy(task, uniform, splits.test),
+        "oracle": _accuracy(task, oracle, splits.test),
+        "validation": _accuracy(task, task.augmenter, splits.validation),
     }
     kept.write_text(json.dumps(scores))
     return scores
 
 
-def _accuracy(task: AugmentedTask, views: Augmenter, batches: BatchLoader) -> float:
+def _accuracy(task: AugmentedTask, views: Augmenter, images: LabeledImages) -> float:
     wrapped = views.wrap(task.predictor, N_VIEWS).eval()
     generator = torch.Generator().manual_seed(0)
 
     @torch.no_grad()
     def predict(x: torch.Tensor) -> torch.Tensor:
-        return wrapped(task.normalize(x), generator)
+        x = task.normalize(x)
+        return (
+            wrapped(x, generator) if views.averages_views else task.predictor(views.canonical(x))
+        )
 
-    return evaluate(predict, batches, task.make_tally())["top1"]
-
-
-def validation_accuracy(folder: Path) -> float:
-    """Of the model on images as they are, after the last epoch."""
-    with (folder / "metrics.csv").open() as file:
-        return float(list(csv.DictReader(file))[-1]["validation/top1"])
+    return evaluate(predict, BatchLoader(images, N_AT_ONCE), task.make_tally())["top1"]
 
 
 def choose_on_validation(
@@ -147,7 +149,6 @@ def _all_rows(folder: Path) -> list[dict[str, Any]]:
         rows.append(
             {
                 **row,
-                "validation": validation_accuracy(run),
                 **score_views(run),
                 **{name: known.get(name) for name in ("loss_correlation", "own_loss_correlation")},
             }
@@ -181,6 +182,19 @@ def _against(
     return {"mean": test.mean, "interval": list(test.interval), "p": test.p_value}
 
 
+def make_table(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """By method or family, means over its runs and the difference to the chosen random range."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(row["method"], []).append(row)
+    groups |= {name: choose_on_validation(rows, members) for name, members in FAMILIES.items()}
+    rival = groups["random, chosen"]
+    return {
+        name: {**_summary(own), "against random, chosen": _against(own, rival)}
+        for name, own in sorted(groups.items())
+    }
+
+
 def main() -> None:
     """Run what is missing, print the table, write the file."""
     if photo_folder() is None and not (ROOT / RUNS).exists():
@@ -189,15 +203,7 @@ def main() -> None:
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     subprocess.run(COMMAND, check=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": path})  # noqa: S603
     rows = _all_rows(ROOT / RUNS)
-    groups: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault(row["method"], []).append(row)
-    groups |= {name: choose_on_validation(rows, members) for name, members in FAMILIES.items()}
-    rival = groups["random, chosen"]
-    table = {
-        name: {**_summary(own), "against random, chosen": _against(own, rival)}
-        for name, own in sorted(groups.items())
-    }
+    table = make_table(rows)
     for name, found in sorted(table.items(), key=lambda item: -item[1]["accuracy"]):
         views = "  ".join(f"{view} {found[view]:.1%}" for view in ("plain", "uniform", "oracle"))
         known = "  ".join(

@@ -1,4 +1,4 @@
-"""The oracle's crops, on photos made up in the layout of Tiny-ImageNet."""
+"""The oracle's crops and the training benchmark, on photos in the layout of Tiny-ImageNet."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,9 +8,11 @@ import pytest
 import torch
 from PIL import Image
 
-from benchmarks import oracle
+from benchmarks import oracle, training
 from benchmarks.oracle import OracleCrops, box_probabilities, load_photos
 from instaaug.parameterizations import CropGrid
+from instaaug.runs.settings import TrainSettings
+from instaaug.runs.training import load_splits, train
 
 LEVELS = ((0.5, 2), (1.0, 1))
 MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.25, 0.3)
@@ -78,3 +80,88 @@ def test_all_sizes_that_are_allowed_are_equally_probable() -> None:
 def test_a_photo_that_is_not_known_is_refused(photos: torch.Tensor) -> None:
     with pytest.raises(KeyError):
         drawn_boxes(normalize(255 - photos))
+
+
+SMALL = TrainSettings.from_mapping(
+    {
+        "data": "benchmarks.training:load",
+        "data.options": {"n_images": 2},
+        "model": "tests.support.tiny_training:linear_8",
+        "transforms": "crop",
+        "crop": {"grid": training.LEVELS, "max_outside": 0.0, "size": 8},
+        "trainer": {"max_epochs": 1, "accelerator": "cpu"},
+        "views.n_views": 2,
+    }
+)
+
+
+@pytest.fixture
+def many_photos(photos: torch.Tensor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nine photos of each of two classes."""
+    root = tmp_path / "tiny-imagenet"
+    (root / "wnids.txt").write_text("n1\nn2\n")
+    generator = np.random.default_rng(1)
+    for wnid in ("n1", "n2"):
+        folder = root / "train" / wnid
+        (folder / "images").mkdir(parents=True, exist_ok=True)
+        names = [f"{wnid}_{i}.JPEG" for i in range(9)]
+        for name in names:
+            pixels = generator.integers(0, 256, (64, 64, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(folder / "images" / name)
+        rows = "".join(f"{name}\t0\t0\t31\t31\n" for name in names)
+        (folder / f"{wnid}_boxes.txt").write_text(rows)
+    for cached in (load_photos, oracle._known_boxes):
+        cached.cache_clear()
+    for name, number in {"N_CLASSES": 2, "N_VALIDATION": 2, "N_TEST": 3, "N_VIEWS": 2}.items():
+        monkeypatch.setattr(training, name, number)
+
+
+@pytest.mark.usefixtures("many_photos")
+def test_another_seed_learns_from_other_photos_and_has_the_same_test() -> None:
+    first, second = (load_splits(SMALL.override({"seed": seed})) for seed in (0, 1))
+    assert [len(part) for part in (first.train, first.test)] == [4, 6]
+    assert first.validation is not None
+    assert len(first.validation) == 4
+    names = [{part.name(i) for i in range(len(part))} for part in (first.train, second.train)]
+    assert names[0] != names[1]
+    tests = [[part.name(i) for i in range(len(part))] for part in (first.test, second.test)]
+    assert tests[0] == tests[1]
+    assert not names[0] & set(tests[0])
+
+
+@pytest.mark.usefixtures("many_photos")
+def test_every_run_is_scored_with_views_of_its_own_uniform_ones_and_the_oracles(
+    tmp_path: Path,
+) -> None:
+    for label in ("none", "benchmarks.oracle:OracleCrops", "instaaug"):
+        name = label.rpartition(":")[2]
+        train(SMALL.override({"method": label}), tmp_path / "runs" / name / "seed_0")
+    rows = {row["method"]: row for row in training._all_rows(tmp_path / "runs")}
+    assert set(rows) == {"none", "OracleCrops", "instaaug"}
+    for row in rows.values():
+        assert all(0 <= row[name] <= 1 for name in ("plain", "uniform", "oracle", "validation"))
+    assert rows["instaaug"]["mutual information"] is not None
+    assert -1 <= rows["instaaug"]["loss_correlation"] <= 1
+    assert rows["none"]["augmented"] is None
+    assert (tmp_path / "runs" / "none" / "seed_0" / "views.json").is_file()
+
+
+def test_the_best_random_range_is_chosen_on_validation_images() -> None:
+    """With the second range on one seed, although it is worse in the test, and so a rival."""
+    found = {"plain": 0.3, "uniform": 0.4, "oracle": 0.5, "mutual information": None,
+             "loss_correlation": None, "own_loss_correlation": None, "entropy": None,
+             "seconds": 80}  # fmt: skip
+    scores = {  # of the test, of validation images
+        ("random-0.25", 0): (0.50, 0.50), ("random-0.25", 1): (0.50, 0.50),
+        ("random-0.35", 0): (0.40, 0.60), ("random-0.35", 1): (0.70, 0.40),
+        ("per-input", 0): (0.45, 0.10), ("per-input", 1): (0.56, 0.10),
+    }  # fmt: skip
+    rows = [
+        {**found, "method": method, "seed": seed, "augmented": test, "validation": validation}
+        for (method, seed), (test, validation) in scores.items()
+    ]
+    table = training.make_table(rows)
+    assert table["random, chosen"]["accuracy"] == pytest.approx(0.45)  # 0.40 and 0.50
+    assert table["per-input"]["against random, chosen"]["mean"] == pytest.approx(0.055)
+    low, high = table["per-input"]["interval"]
+    assert low < 0.505 < high
