@@ -156,15 +156,27 @@ def test_within_the_band_the_weight_rests() -> None:
 def test_any_start_ends_in_the_band(weight: float) -> None:
     losses = torch.rand(N_INPUTS, N_CHOICES)
     family = make_family((0.9, 1.0), weight=weight)
-    for _ in range(120):
+    for _ in range(150):
         found = family.solve(losses)
     assert 0.89 < mean_entropy(family, losses, found) < 1.01
     assert 0.89 < mean_entropy(family, losses) < 1.01  # with the one that is kept
 
 
-def test_one_batch_moves_the_weight_at_most_by_a_factor_of_four() -> None:
+def test_a_single_batch_is_brought_into_the_band() -> None:
+    losses = torch.rand(N_INPUTS, N_CHOICES)
     family = make_family((0.9, 1.0), weight=1e3)
-    assert float(family.solve(torch.rand(N_INPUTS, N_CHOICES))) >= 1e3 / 4.01
+    assert 0.89 < mean_entropy(family, losses, family.solve(losses)) < 1.01
+
+
+def test_differences_that_are_small_beside_the_spread_of_losses_are_no_preference() -> None:
+    predicted = 1e-3 * torch.rand(N_INPUTS, N_CHOICES)
+    family = make_family((0.9, 1.0))
+    family.observe(10 * torch.rand(1, 1000))
+    assert mean_entropy(family, predicted, family.solve(predicted)) > 1.79  # of log 6
+    family.observe(torch.zeros(1, 10))
+    assert float(family.spread) == pytest.approx(
+        0.9 * 2.89, rel=0.05
+    )  # 10 / √12, then a tenth less
 
 
 def test_without_knowledge_all_sizes_are_equally_likely() -> None:
@@ -260,8 +272,6 @@ def test_the_weight_moves_in_training_alone_and_is_saved(tmp_path: Path) -> None
         nn.init.normal_(p)
     x = torch.rand(4, 1, 16, 16)
     before = aug.weight.clone()
-    with torch.no_grad():
-        aug(x)
     aug.eval()(x)
     assert torch.equal(aug.weight, before)
     aug.train()(x)

@@ -401,8 +401,9 @@ class InstaAug(Augmenter):
         classes = checks.check_classes(targets, self.settings)
         maps = self.phi.features(self.canonical(x))
         predicted: dict[str, Tensor] = {}
-        learns = self.training and torch.is_grad_enabled()
-        joint = self.phi.decode(maps, classes, len(x), predicted=predicted if learns else None)
+        joint = self.phi.decode(
+            maps, classes, len(x), predicted=predicted if self.training else None
+        )
         samples = _every_choice(joint) if exact else joint.draw(n_samples, generator=generator)
         theta = joint.theta(samples)
         n = len(theta)
@@ -452,6 +453,9 @@ class InstaAug(Augmenter):
         entropy = held.mean(dim=0)
         if self.training and torch.is_grad_enabled():
             self.band.update(entropy)
+            for family in self.phi.families:
+                if isinstance(family, ClosedFormFamily):
+                    family.observe(losses)
         return risk - (self.weight * entropy).sum()
 
     @override

@@ -37,9 +37,9 @@ Raw = Float[Tensor, "batch n_raw"]
 SMALLEST_SHARE = 1e-6  # of the room on either side; narrower boxes have no finite entropy left
 RANDOM_SIDES = (0.25, 1.0)  # of random crops, as in RandomAugmentation
 LEAST_LOGIT = -30.0  # a row that starts lower would never come back
-REACH = log(4.0)  # how far λ may move for one batch, as a logarithm
-N_HALVINGS = 10  # of that range: λ is found to 0.3 %
-PULL = 0.1  # of what λ of a batch adds to the one that is kept
+LEAST_SHARE = 0.02  # of the spread of losses: differences predicted below it are noise
+N_HALVINGS = 14  # of the range of log λ: λ is found to 0.2 %
+PULL = 0.1  # of a batch on what is kept of all
 LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e4
 
 
@@ -273,7 +273,9 @@ class ClosedFormFamily(Family):
 
     and so does not change if a constant is added to all losses of an input. λ is not learned but
     solved for: :meth:`solve` moves it as far as the mean entropy of a batch is out of the band.
-    A moving average is kept in a buffer, which is what evaluation uses.
+    A moving average is kept in a buffer, which is what evaluation uses. λ is at least 2 % of the
+    spread of the losses seen (:meth:`observe`): smaller differences are not worth a preference,
+    and the entropy may then lie above the band.
 
     Arguments:
         family: Makes the distribution from logits.
@@ -298,6 +300,7 @@ class ClosedFormFamily(Family):
     is_finite = True
     log_base: Tensor
     weight: Tensor
+    spread: Tensor
 
     def __init__(
         self,
@@ -315,6 +318,7 @@ class ClosedFormFamily(Family):
         log_base = torch.log_softmax(log_base, dim=-1)
         self.register_buffer("log_base", log_base, persistent=False)
         self.register_buffer("weight", torch.tensor(min(max(weight, LEAST_WEIGHT), MOST_WEIGHT)))
+        self.register_buffer("spread", torch.tensor(0.0))
         shares = torch.stack([p.exp().sum() for p in log_base.split(self.groups)])
         least, most = float(_entropies(shares.log())), float(_entropies(log_base))
         if band[0] > most + 1e-4 or band[1] < least - 1e-4:
@@ -327,9 +331,9 @@ class ClosedFormFamily(Family):
 
     @override
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "ClosedFormFamily":
-        """Move devices, but keep λ in float32."""
+        """Move devices, but keep what moves slowly in float32."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        self.weight = self.weight.float()
+        self.weight, self.spread = self.weight.float(), self.spread.float()
         return self
 
     def centered(self, raw: Raw) -> Raw:
@@ -360,29 +364,31 @@ class ClosedFormFamily(Family):
         return torch.cat([torch.log_softmax(p, dim=-1) + b.logsumexp(0) for p, b in parts], dim=-1)
 
     @torch.no_grad()
+    def observe(self, losses: Float[Tensor, "n batch"]) -> None:
+        """Keep the standard deviation of losses, over all processes."""
+        seen = mean_over_processes(losses.detach().float().var(unbiased=False)).sqrt()
+        pull = torch.where(self.spread == 0, 1.0, PULL)
+        self.spread.copy_(torch.lerp(self.spread, seen, pull))
+
+    @torch.no_grad()
     def solve(self, raw: Raw) -> Float[Tensor, ""]:
         """λ with which the mean entropy of a batch is within the band; moves the one that is kept.
 
-        One batch changes λ at most by a factor of four. Processes agree on the mean of log λ.
+        Processes agree on the mean of log λ.
         """
-        kept = self.weight.log()
+        least = (LEAST_SHARE * self.spread).clamp(LEAST_WEIGHT, MOST_WEIGHT).log()
+        kept = self.weight.log().maximum(least)
         entropy = self._mean_entropy(raw, kept)
         target = entropy.clamp(*self.band)
-        low, high = kept - REACH, kept + REACH
+        low, high = least, torch.full_like(least, log(MOST_WEIGHT))
         for _ in range(N_HALVINGS):
             middle = (low + high) / 2
             is_below = self._mean_entropy(raw, middle) < target
             low, high = torch.where(is_below, middle, low), torch.where(is_below, high, middle)
         found = torch.where(entropy == target, kept, (low + high) / 2)
-        found = mean_over_processes(found).clamp(log(LEAST_WEIGHT), log(MOST_WEIGHT))
+        found = mean_over_processes(found)
         self.weight.copy_(torch.lerp(kept, found, PULL).exp())
         return found.exp()
-
-    @override
-    def average_raw(self, raw: Raw) -> Float[Tensor, " n_raw"]:
-        """Losses whose best distribution is the mean distribution."""
-        mean = self.family.average_raw(self._logits(raw, self.weight))
-        return self.weight * (self.log_base - mean)
 
     def _mean_entropy(self, raw: Raw, log_weight: Float[Tensor, ""]) -> Float[Tensor, ""]:
         return _entropies(self._logits(raw, log_weight.exp())).mean()
