@@ -54,6 +54,8 @@ class RandomAugmentation(TransformAugmenter):
         RandomAugmentation(hsv_jitter: hue 20%, saturation 100%, value 80% of its range)
     """
 
+    own_options = frozenset({"sizes"})
+
     def __init__(
         self,
         transforms: Transform | str | Sequence[Transform | str],
