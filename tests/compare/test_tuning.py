@@ -123,10 +123,10 @@ def test_the_first_trial_has_the_unchanged_settings(tmp_path: Path) -> None:
 
 
 def test_a_planted_optimum_is_found(searched: tuple[Fake, TuningResult]) -> None:
-    """Random settings have a mean quality of 0.40; that of 15 exceeds 0.6 once in a thousand."""
+    """Random settings have a mean quality of 0.26; that of 15 exceeds 0.44 once in a thousand."""
     fake, tuned = searched
     assert quality(CONFIG) < 0.5
-    assert quality(tuned.config) > 0.88
+    assert quality(tuned.config) > 0.85
     assert tuned.verdict.best == max(tuned.records, key=lambda record: record.score or 0)
     assert tuned.verdict.is_beyond_noise
     assert sum(quality(config) for config in fake.configs[15:]) / 15 > 0.6
@@ -439,14 +439,13 @@ def limits_at(config: TrainSettings, space: SearchSpace, point: dict[str, float]
 
 
 @pytest.mark.parametrize("grid", [((0.375, 16), (0.75, 8), (1.0, 1)), ((0.5, 12), (1.0, 1))])
-def test_crops_are_searched_where_the_paper_says_on_any_grid(
+def test_crops_are_searched_from_the_papers_advice_up_on_any_grid(
     grid: tuple[tuple[float, int], ...],
 ) -> None:
     """2 to 4 of log 321 nats are shares of 0.023 to 0.17."""
     space = space_of(TrainSettings.from_mapping({"transforms": "crop", "crop.grid": grid}))
-    assert space.bounds["crop/center"] == pytest.approx((exp(2) / 321, exp(4) / 321))
-    assert space.bounds["crop/center"] == pytest.approx((0.0230, 0.1701), abs=1e-4)
-    assert space.bounds["crop/width"] == pytest.approx((0.1, 2.0))
+    assert space.bounds["crop/center"] == pytest.approx((exp(2) / 321, 0.8))
+    assert space.bounds["crop/width"] == pytest.approx((0.1, log(0.8) + log(321) - 2))
     assert space.bounds["phi.learning_rate"] == (1e-5, 1e-2)
 
 
