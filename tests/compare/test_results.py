@@ -163,3 +163,13 @@ def test_runs_by_other_software_are_noted(out: Path) -> None:
     assert (out / "leaderboard.md").read_text().endswith(f"\n\n{words}unknown.\n")
     file.write_text("{")
     assert "instaaug 1.0 and unknown" in environment_note(out)
+
+
+def test_what_was_learned_of_single_images_stands_beside_the_score(out: Path) -> None:
+    for seed, value in ((0, 0.1), (1, 0.3)):
+        file = out / "random" / f"seed_{seed}" / "results.json"
+        results = json.loads(file.read_text())
+        results["test"]["learned"] = {"crop": {"mutual_information": value}}
+        file.write_text(json.dumps(results))
+    write_tables(out, read_comparison(out))
+    assert "crop: 0.20 nats tell images apart" in (out / "leaderboard.md").read_text()

@@ -13,7 +13,7 @@ from instaaug.compare.state import (
 from instaaug.errors import ArgumentError, DataError
 from instaaug.files import write_text
 from instaaug.report.comparison import MethodComparison, MethodScores, compare_scores
-from instaaug.report.records import accuracy_of, read_record
+from instaaug.report.records import accuracy_of, describe_learned, read_record
 from instaaug.report.tables import runs_to_csv, to_csv, to_latex, to_markdown
 from instaaug.runs.reporting import Report, write_report
 from instaaug.safe_files import read_json
@@ -114,7 +114,16 @@ def _method_scores(label: str, runs: list[RunProgress], state: ComparisonState) 
         failures={s.seed: s.sentence for s in own if s.status == "failed"},
         n_views=max((score.n_samples or 1 for score in scores.values()), default=None),
         plain={seed: score for seed, score in plain.items() if score is not None},
+        learned=_learned([s.folder for s in own if s.score is not None]),
     )
+
+
+def _learned(folders: list[Path]) -> str:
+    """What runs have learned of single images, if that can be read."""
+    try:
+        return describe_learned([read_record(folder) for folder in folders])
+    except DataError:
+        return ""
 
 
 def _plain_score(folder: Path) -> float | None:

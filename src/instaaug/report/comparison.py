@@ -124,6 +124,7 @@ class MethodScores:
             it is.
         plain: By seed, the score from the image as it is, where it is known.
         choice: What it has chosen on validation images, in words.
+        learned: What it has learned of single images, in words.
 
     Raises:
         ArgumentError: If a score is not finite, or the runs do not add up.
@@ -144,6 +145,7 @@ class MethodScores:
     n_views: int | None = None
     plain: Mapping[int, Number] = field(default_factory=dict)
     choice: str = ""
+    learned: str = ""
 
     def __post_init__(self) -> None:
         self._check_numbers()

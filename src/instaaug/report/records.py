@@ -1,5 +1,6 @@
 """What the folder of a run says, finished or not, read without torch or Lightning."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from reprlib import repr  # noqa: A004  # a hostile file may hold a value of any length
@@ -10,11 +11,24 @@ from instaaug.errors import DataError
 from instaaug.safe_files import read_config, read_csv, read_json
 from instaaug.stats import wilson_interval
 
-__all__ = ["Kind", "Part", "RunRecord", "Score", "accuracy_of", "read_record"]
+__all__ = [
+    "Kind",
+    "Part",
+    "RunRecord",
+    "Score",
+    "accuracy_of",
+    "describe_learned",
+    "read_record",
+]
 
 Kind = Literal["train", "tta", "transfer"]
 Part = Literal["plain", "augmented"]
 MOST_IMAGES = 2**53  # of which a float can hold every number
+LEARNED_WORDS = {
+    "mutual_information": "{:.2f} nats tell images apart",
+    "loss_correlation": "correlation with the loss within an image {:.2f}",
+    "own_loss_correlation": "{:.2f} without what all images share",
+}
 
 
 @dataclass(frozen=True)
@@ -210,6 +224,30 @@ def _bands(folder: Path, results: dict[str, Any]) -> dict[str, tuple[float, floa
             raise _unlike(folder, f"the band of {factor!r} is no finite [low, high]")
         found[factor] = (float(band[0]), float(band[1]))
     return found
+
+
+def describe_learned(records: Sequence[RunRecord]) -> str:
+    """How much of what runs of one method draw depends on the image, and how well it is chosen.
+
+    Numbers are means over the runs; runs that tell none have no words.
+
+    Example:
+        >>> learned = {"crop": {"mutual_information": 0.1, "loss_correlation": 0.25}}
+        >>> run = RunRecord(Path("run"), "train", {}, {"test": {"learned": learned}})
+        >>> describe_learned([run])
+        'crop: 0.10 nats tell images apart, correlation with the loss within an image 0.25'
+    """
+    told = [_within(r.path, _within(r.path, r.results, "test"), "learned") for r in records]
+    sentences = []
+    for factor in dict.fromkeys(name for learned in told for name in learned):
+        parts = []
+        for name, words in LEARNED_WORDS.items():
+            values = [_within(Path(), t, factor).get(name) for t in told if factor in t]
+            if values and all(map(_is_finite, values)):
+                parts.append(words.format(sum(values) / len(values)))
+        if parts:
+            sentences.append(f"{factor}: {', '.join(parts)}")
+    return "; ".join(sentences)
 
 
 def _trained_parts(record: RunRecord) -> dict[str, dict[str, Any]]:

@@ -290,8 +290,9 @@ def method_remark(method: ComparedMethod, comparison: MethodComparison) -> str:
         >>> method_remark((found := compare_scores([runs])).methods[0], found)
         'seed 1 failed: The loss is NaN'
     """
-    chosen = [one_line(method.runs.choice).rstrip(".")] if method.runs.choice else []
-    remarks = [*chosen, *_failure_remarks(method.runs), *_test_remarks(method, comparison)]
+    told = (method.runs.choice, method.runs.learned)
+    sentences = [one_line(words).rstrip(".") for words in told if words]
+    remarks = [*sentences, *_failure_remarks(method.runs), *_test_remarks(method, comparison)]
     return "; ".join(remarks)
 
 
