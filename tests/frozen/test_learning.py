@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from instaaug import InstaAug
+from instaaug import InstaAug, fit_tta
 from instaaug.augmentation.at_test_time import confidence
 from instaaug.frozen import NormalizedImages, ViewTable
 from instaaug.frozen.learning import (
@@ -16,6 +16,7 @@ from instaaug.frozen.learning import (
     view_confidence,
 )
 from instaaug.objectives import ViewObjective
+from instaaug.transforms import Crop
 from tests.support.frozen_tables import CROP, data
 
 N, K = 8, 5
@@ -105,3 +106,21 @@ def test_the_confidence_of_a_table_is_that_of_each_of_its_views() -> None:
     one = confidence(torch.from_numpy(table.outputs[7, 3])[None], 0.5)
     assert found.shape == (400, 8)
     torch.testing.assert_close(found[7, 3], one[0])
+
+
+@pytest.mark.parametrize("band", [(0.2, 0.4), (1.2, 1.3)], ids=["narrow", "wide"])
+@pytest.mark.parametrize("features", ["none", "pyramid"])
+def test_the_single_view_ends_within_its_band(features: str, band: tuple[float, float]) -> None:
+    """However few the steps; the views are four boxes and the whole."""
+    generator = torch.Generator().manual_seed(0)
+    targets = torch.randint(3, (40,), generator=generator)
+    table = ViewTable(3 * torch.randn(40, 5, 3, generator=generator).numpy(), targets)
+    images = torch.rand(40, 3, 8, 8, generator=generator)
+    model = nn.Sequential(nn.Conv2d(3, 3, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    aug = fit_tta(
+        model, (images, targets), Crop(((1.0, 1), (0.5, 2)), max_outside=0.0), table=table,
+        objective="single", entropy=band, features=features, steps=20,
+    )  # fmt: skip
+    with torch.no_grad():
+        entropy = float(aug.distribution(images).entropies().mean())
+    assert band[0] - 1e-4 <= entropy <= band[1] + 1e-4

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from instaaug.augmentation import InstaAug
 from instaaug.augmentation.at_test_time import Merging, confidence
-from instaaug.distributions import Joint
+from instaaug.distributions import CategoricalTheta, Joint
 from instaaug.errors import ArgumentError
 from instaaug.frozen.calibration import fit_temperature
 from instaaug.frozen.images import NormalizedImages
@@ -43,6 +43,7 @@ SHARPNESSES = (0.0, 0.25, 0.5, 1.0)  # of confidence
 SHARPEST = 0.1  # of the selection; it starts ten times softer
 BIAS_RATE = 16.0  # a place's own bias may move that much faster than what depends on the input
 DECAY = 0.01
+COLDEST, HOTTEST, N_HALVINGS = 1e-3, 1e3, 40  # of what scores are divided by to meet a band
 MOST_FOR_STATISTICS = 1000
 MOST_WITHOUT_TABLE = 128  # for statistics, where the model must be run for them
 ROWS_AT_ONCE = 64
@@ -205,6 +206,8 @@ def learn_from_table(
     if depends_on_input(aug):
         batches = TableBatches(aug, table, images, learning, rows)
         learning.minimize(aug, lambda step: learning.loss_of(aug, next(batches), step))
+        if learning.objective == "single":
+            _meet_band(aug, batches.distributions, batches.rows)
     finish(aug, learning)
 
 
@@ -418,6 +421,45 @@ def _reset_biases(aug: InstaAug) -> None:
     """Start without a preference for any view."""
     for bias in _biases(aug):
         bias.zero_()
+
+
+@torch.no_grad()
+def _meet_band(aug: InstaAug, find: "Distributions", rows: Int[Tensor, " rows"]) -> None:
+    """Divide the scores of each factor so that its mean entropy lies in its band.
+
+    λ follows the entropy with a lag, and the last steps are too small to catch up.
+    """
+    found = [find.at(index) for index in rows[:MOST_FOR_STATISTICS].split(ROWS_AT_ONCE)]
+    bands = zip(aug.band.low.tolist(), aug.band.high.tolist(), strict=True)
+    if len(aug.band.low) != len(aug.phi.names):  # one band for the sum of all factors
+        return
+    for name, head, band in zip(aug.phi.names, aug.phi.heads, bands, strict=True):
+        logits = torch.cat([_categorical(joint, name).logits for joint in found])
+        divisor = _divisor_within(logits, *band)
+        for parameter in head.parameters():  # it is linear in all of them
+            parameter.div_(divisor)
+
+
+def _categorical(joint: Joint, name: str) -> CategoricalTheta:
+    factor = joint.factors[name]
+    assert isinstance(factor, CategoricalTheta)  # noqa: S101  # views that can be listed
+    return factor
+
+
+def _divisor_within(logits: Float[Tensor, "n k"], low: float, high: float) -> float:
+    """What logits are to be divided by for their mean entropy to lie in a band."""
+
+    def entropy(divisor: float) -> float:
+        return float(torch.special.entr((logits / divisor).softmax(dim=1)).sum(dim=1).mean())
+
+    wanted = min(max(entropy(1.0), low), high)
+    if wanted == entropy(1.0):
+        return 1.0
+    least, most = COLDEST, HOTTEST
+    for _ in range(N_HALVINGS):
+        middle = (least * most) ** 0.5
+        least, most = (middle, most) if entropy(middle) < wanted else (least, middle)
+    return (least * most) ** 0.5
 
 
 @torch.no_grad()
