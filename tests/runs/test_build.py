@@ -279,3 +279,20 @@ def test_maps_are_of_no_use_to_boxes_of_given_sizes() -> None:
     words = r"`crop.layers` belongs to `crop.grid` receptive: got \[1\] along with boxes of given"
     with pytest.raises(ArgumentError, match=words):
         build_task(TrainSettings.from_mapping({"crop.layers": [1]}), FACTS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "rate"),
+    [
+        ({"transforms": ["hsv_jitter"]}, 1e-4),
+        ({"transforms": ["crop", "rotation"]}, 1e-4),
+        ({"transforms": ["hsv_jitter"], "phi.conditioning": "none"}, 1e-3),
+        ({"transforms": ["crop"]}, 1e-3),
+        ({"transforms": ["hsv_jitter"], "phi.learning_rate": 0.01}, 0.01),
+    ],
+)
+def test_ranges_that_depend_on_the_input_are_learned_slowly(
+    changes: dict[str, object], rate: float
+) -> None:
+    task = build_task(TrainSettings.from_mapping(changes), FACTS)
+    assert task.phi_optimization.learning_rate == rate

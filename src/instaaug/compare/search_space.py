@@ -9,6 +9,7 @@ from instaaug.augmentation import Augmenter, InstaAug
 from instaaug.errors import ArgumentError
 from instaaug.methods import RandomAugmentation, RandomResizedCrop
 from instaaug.parameterizations import CropGrid
+from instaaug.runs.build import phi_rate
 from instaaug.runs.settings import TrainSettings
 from instaaug.spaces import Boxes, Interval, Level, Space
 
@@ -159,7 +160,7 @@ def _learned_space(config: TrainSettings, augmenter: InstaAug) -> SearchSpace:
         start[f"{name}/center"] = sqrt(low * high)
         start[f"{name}/width"] = log(high / low)
         own[name] = low, high
-    rate = config.phi.learning_rate
+    rate = phi_rate(config, augmenter)
     bounds[RATE], start[RATE] = (min(RATE_BOUNDS[0], rate), max(RATE_BOUNDS[1], rate)), rate
     if any(isinstance(space, Boxes) for space in spaces.values()) and len(config.crop.grid) > 1:
         start[SMALLEST], bounds[SMALLEST] = _smallest_side(config), SIDE_BOUNDS

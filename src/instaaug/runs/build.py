@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
-from instaaug.augmentation import Augmenter
+from instaaug.augmentation import Augmenter, InstaAug
 from instaaug.augmentation.at_test_time import Merging
 from instaaug.data import LabeledImages
 from instaaug.errors import ArgumentError, DataError, WeightsFileError
@@ -21,7 +21,7 @@ from instaaug.parameterizations import CropGrid
 from instaaug.runs.folder import DataFacts, Run
 from instaaug.runs.settings import TrainSettings
 from instaaug.signatures import parameter_hints
-from instaaug.spaces import Boxes
+from instaaug.spaces import Boxes, Interval
 from instaaug.tasks import (
     AugmentedTask,
     ContrastiveTask,
@@ -34,9 +34,10 @@ from instaaug.tasks.representation import Representation
 from instaaug.transforms import Transform, make_transforms
 from instaaug.transforms.crop import PAPER_LEVELS
 
-__all__ = ["build_augmenter", "build_task", "check_method", "load_task"]
+__all__ = ["build_augmenter", "build_task", "check_method", "load_task", "phi_rate"]
 
 CLOSED_FORM = ("closed_form", "auto")
+USUAL_RATE, RATE_OF_RANGES = 1e-3, 1e-4  # of φ
 ROTATION_SETS = ("sprites", "mario-iggy", "sprite-angle", "mnist-6-9")
 
 
@@ -71,7 +72,7 @@ def build_task(
         if config.task == "contrastive":
             return _build_contrastive_task(config, facts, model, augmenter)
     settings = {
-        **_task_settings(config, facts),
+        **_task_settings(config, facts, augmenter),
         "n_samples": config.n_samples,
         "phi_step": config.phi.step,
         "held_out": held_out,
@@ -316,11 +317,28 @@ def _build_contrastive_task(
         hidden=own.hidden,
         n_projected=own.n_projected,
         distortions=distortions,
-        **_task_settings(config, facts),
+        **_task_settings(config, facts, augmenter),
     )
 
 
-def _task_settings(config: TrainSettings, facts: DataFacts) -> dict[str, Any]:
+def phi_rate(config: TrainSettings, augmenter: Augmenter) -> float:
+    """The learning rate of φ: the one that was given, or what suits the augmenter.
+
+    Adam moves every weight by about its rate, and a head that reads hundreds of features adds up
+    as many moves: the ends of ranges that depend on the input drift that much faster than those
+    that all inputs share.
+    """
+    if config.phi.learning_rate is not None:
+        return config.phi.learning_rate
+    if not isinstance(augmenter, InstaAug) or augmenter.settings.conditioning != "input":
+        return USUAL_RATE
+    has_ranges = any(isinstance(s, Interval) for s in augmenter.transform.spaces.values())
+    return RATE_OF_RANGES if has_ranges else USUAL_RATE
+
+
+def _task_settings(
+    config: TrainSettings, facts: DataFacts, augmenter: Augmenter
+) -> dict[str, Any]:
     """The arguments that all tasks have."""
     drops: dict[str, Any] = {
         "factor": config.optimizer.drop_factor,
@@ -337,7 +355,10 @@ def _task_settings(config: TrainSettings, facts: DataFacts) -> dict[str, Any]:
             **drops,
         ),
         "phi_optimization": Optimization(
-            config.phi.optimizer, config.phi.learning_rate, schedule=config.phi.schedule, **drops
+            config.phi.optimizer,
+            phi_rate(config, augmenter),
+            schedule=config.phi.schedule,
+            **drops,
         ),
         "mean": facts.mean,
         "std": facts.std,

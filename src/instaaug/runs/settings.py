@@ -271,7 +271,11 @@ class PhiSettings(Settings):
         "learned", "Whether the closed form learns which sizes of boxes to draw, or only where."
     )
     optimizer: OptimizerName = setting("adam", "Its optimizer; sgd has a momentum of 0.9.")
-    learning_rate: float = setting(1e-3, "Its learning rate.", at_least=0)
+    learning_rate: float | None = setting(
+        None,
+        "Its learning rate; if absent, 1e-4 where ranges are learned per input, else 1e-3.",
+        at_least=0,
+    )
     schedule: ScheduleName = setting("constant", "How its learning rate changes.")
     rest_epochs: int = setting(
         0, "Epochs after `pretrain_epochs` in which φ augments but does not learn yet.", at_least=0
