@@ -1,6 +1,6 @@
 """Random augmentation draws what it claims, from ranges that strength and sizes set."""
 
-from math import log, prod
+from math import prod
 
 import pytest
 import torch
@@ -51,11 +51,11 @@ def test_values_are_uniform_on_their_share_of_the_range(name: str, strength: flo
     assert theta.shape[1] == len(parameters)
     for column, p in zip(theta.T, parameters, strict=True):
         share = strength if p.learned else 1.0
-        if p.multiplicative:  # uniform on the logarithmic axis
-            column, ends = column.log(), (share * log(p.low), share * log(p.high))  # noqa: PLW2901
-        else:
-            ends = tuple((1 - share) * p.identity + share * end for end in (p.low, p.high))
-        low, high = ends
+        low, high = (
+            (1 - share) * p.coordinate(p.identity) + share * p.coordinate(end)
+            for end in (p.low, p.high)
+        )
+        column = column.log() if p.multiplicative else column  # noqa: PLW2901
         slack = 1e-6 * (high - low)
         assert low - slack <= column.min()
         assert column.max() <= high + slack

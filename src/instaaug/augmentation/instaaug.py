@@ -77,7 +77,7 @@ class InstaAug(Augmenter):
         transforms: What may happen: a transform, a name, or a list of them.
         diversity: The band as the effective share of the transform space: a pair for all factors,
             or pairs by factor name. Without any band, crops get the paper's best, and intervals a
-            quarter to three quarters of each range.
+            quarter to three quarters of each range (colors: a quarter to a half).
         entropy: The band in nats, instead.
         per: What has a band of its own: each ``"side"`` of a range, below and above doing
             nothing, so that neither vanishes; each ``"parameter"``; each ``"factor"``; or their

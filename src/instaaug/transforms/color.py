@@ -101,7 +101,7 @@ class HSVJitter(ColorTransform):
     @property
     @override
     def spaces(self) -> Mapping[str, Space]:
-        return {"hsv": Interval(self._parameters)}
+        return {"hsv": Interval(self._parameters, default_relative_widths=(0.25, 0.5))}
 
     @property
     def _parameters(self) -> tuple[Parameter, ...]:
