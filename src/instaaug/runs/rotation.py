@@ -97,7 +97,8 @@ def learn_rotations(
     settings = settings or RotationSettings()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model, aug = SmallCNN(4), InstaAug(Rotation(), conditioning=conditioning)
+        model = SmallCNN(4)
+        aug = InstaAug(Rotation(), conditioning=conditioning, per="factor")  # as the paper has it
     generator = torch.Generator().manual_seed(seed)
     train = RotatedSprites(settings.n_train, sprites=sprites, generator=generator)
     test = RotatedSprites(settings.n_test, sprites=sprites, generator=generator)
