@@ -146,6 +146,16 @@ VARIANTS: Mapping[str, Variant] = {
         {"phi.step": "separate"},
     ),
     **_variant(
+        "instaaug-closed",
+        "InstaAug in closed form: the loss of every box is predicted.",
+        {"phi.estimator": "closed_form"},
+    ),
+    **_variant(
+        "instaaug-held-out",
+        "The same, learned from images that are kept from the model for a while.",
+        {"phi.estimator": "closed_form", "phi.signal": "held_out"},
+    ),
+    **_variant(
         "augerino-color",
         "Augerino with ranges of hue, saturation and value.",
         {"transforms": "hsv_jitter"},
