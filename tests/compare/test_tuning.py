@@ -469,6 +469,10 @@ def test_the_whole_of_the_advice_can_be_reached_in_nats() -> None:
         {"transforms": "rotation"},
         {"transforms": ["crop", "hsv_jitter"], "phi.learning_rate": 0.3},
         {"transforms": ["flip", "rotation"], "phi.learning_rate": 1e-7},
+        {"transforms": "crop", "phi.estimator": "closed_form"},
+        {"transforms": "crop", "phi.estimator": "closed_form", "phi.sizes": "uniform"},
+        {"transforms": "crop", "phi.network": "model", "phi.signal": "rotating"},
+        {"transforms": "crop", "crop.grid": "receptive", "phi.step": "separate"},
     ],
 )
 def test_the_space_contains_its_start_and_every_corner_can_be_built(

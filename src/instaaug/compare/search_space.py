@@ -8,7 +8,7 @@ from typing import Any
 from instaaug.augmentation import Augmenter, InstaAug
 from instaaug.errors import ArgumentError
 from instaaug.methods import RandomAugmentation, RandomResizedCrop
-from instaaug.parameterizations import CropGrid
+from instaaug.parameterizations import CropGrid, equal_sizes
 from instaaug.runs.build import phi_rate
 from instaaug.runs.settings import TrainSettings
 from instaaug.spaces import Boxes, Interval, Level, Space
@@ -29,6 +29,7 @@ STRENGTH_BOUNDS: Bounds = (0.1, 1.0)
 # models that overfit, need more than the 4 nats that the paper ends at.
 BOX_BOUNDS: Bounds = (exp(2 - log(321)), 0.8)
 FEW_CHOICES_SHARES = (0.1, 0.7)  # of the largest entropy, where there are few choices
+REACHABLE_SHARES = (0.1, 0.98)  # of the entropies that a grid can have
 MIN_WIDTH = 0.1  # nats
 
 
@@ -233,13 +234,20 @@ def _kept_levels(levels: Sequence[Level], smallest: float) -> list[Level]:
 
 
 def _possible(config: TrainSettings, name: str, band: Bounds) -> Bounds:
-    """The band, raised where the boxes that are left are too few for it."""
+    """The band, moved to where the boxes that are left, and the estimator, can have it."""
     if not name.startswith("crop") or config.crop.grid == "receptive":
         return band
     grid = CropGrid(config.crop.grid, max_outside=config.crop.max_outside)
-    least = exp((FEW_CHOICES_SHARES[0] - 1) * grid.max_entropy)
-    low = max(band[0], _round(least))
-    return low, max(band[1], low)
+    least, most = 0.0, grid.max_entropy
+    if config.phi.estimator == "closed_form":  # at most that of equally probable sizes
+        base = equal_sizes(grid)
+        most = float(-(base.exp() * base).sum())
+        least = log(len(grid.levels)) if config.phi.sizes == "uniform" else 0.0
+    lowest, highest = (
+        exp(least + share * (most - least) - grid.max_entropy) for share in REACHABLE_SHARES
+    )
+    low, high = (_round(min(max(end, lowest), highest)) for end in band)
+    return low, high
 
 
 def _usual_bounds(space: Space, largest: float) -> Bounds:
