@@ -96,6 +96,8 @@ def with_settings(
 def read_typed(kind: type[Settings], given: Mapping[str, str]) -> dict[str, Any]:
     """Values from the text that was typed: what YAML makes of it, but for text itself.
 
+    Lists need no brackets: ``crop,flip`` is ``[crop, flip]``.
+
     Arguments:
         kind: The settings.
         given: By full name.
@@ -119,11 +121,19 @@ def _read_value(name: str, text: str, kind: Any) -> Any:
             f"`{name}` must be like {expected_form(kind)}: got {text!r}."
         ) from None
     if isinstance(value, str):  # YAML 1.1 takes 1e-3 for text
+        if "," in value and _takes_list(kind):
+            return parse_yaml(f"[{text}]", argument=name)
         try:
             return float(value)
         except ValueError:
             return value
     return value
+
+
+def _takes_list(kind: Any) -> bool:
+    """Whether a value may be a list of any length, of names or numbers."""
+    lists = [get_args(part) for part in _union_parts(kind) if get_origin(part) is tuple]
+    return any(args[-1] is ... and args[0] in (str, int, float) for args in lists)
 
 
 def _identifier(name: str) -> str:
