@@ -141,7 +141,10 @@ def test_a_file_of_settings_that_is_missing_is_named(instaaug: CommandLine) -> N
     [
         (("--trainer.max_epochs", "0"), "`trainer.max_epochs` must be at least 1: got 0. (in the"),
         (("--trainer.max_epochs", "soon"), "`trainer.max_epochs` must be like 3: got 'soon'."),
-        (("--crop.grid", "[[1"), "`crop.grid` must be like [[0.5, 3], ...]: got '[[1'."),
+        (
+            ("--crop.grid", "[[1"),
+            "`crop.grid` must be like receptive or [[0.5, 3], ...]: got '[[1'.",
+        ),
         (("--method", "insta"), "There is no method called 'insta'. Did you mean 'instaaug'?"),
         (("--method", "mixup", "--method.beta", "1"), "There is no option of mixup called 'beta'"),
         (("--transforms", "rotate"), "There is no transform called 'rotate'. Did you mean "),
@@ -152,7 +155,7 @@ def test_a_file_of_settings_that_is_missing_is_named(instaaug: CommandLine) -> N
         ),
         (
             ("--data.channels", "1"),
-            "`size` and `--data.channels` must be those of 'a.npz', which cannot be",
+            "`--data.image_size` and `--data.channels` must be those of 'a.npz', which can",
         ),
         (("--data.test_fraction", "1"), "`--data.test_fraction` must lie in [0, 1): got 1.0."),
         (("--task", "regression", "--phi.conditioning", "class"), "`num_classes` must be"),
@@ -180,8 +183,8 @@ def test_settings_that_cannot_work_are_one_sentence(
             "There is no data set, folder or file called 'sprits'. Did you mean 'sprites'?",
         ),
         ("missing/dir", "There is no folder or file 'missing/dir'."),
-        ("cifar10", "`root` must be a folder with data_batch_1.bin to data_batch_5.bin"),
-        ("notes.txt", "`source` must be a folder, .csv, .npz or .npy: got "),
+        ("cifar10", "`--data.root` must be a folder with data_batch_1.bin to data_batch_5.bin"),
+        ("notes.txt", "`DATA` must be a folder, .csv, .npz or .npy: got "),
     ],
 )
 def test_data_that_are_not_there_are_one_sentence(
@@ -261,7 +264,7 @@ def too_few_labels(folder: Path) -> str:
         (no_class, ("pets/cat' must hold one folder per class: got 3 images directly in it",)),
         (label_out_of_range, ("`labels` must be one of the 2 classes: row 2 of `labels` is 2",)),
         (negative_label, ("Class labels must be whole numbers from 0: row 2 of `labels` has -1",)),
-        (nan_image, ("`images` must be finite: image 4 has NaN", 'on_bad_image="skip"')),
+        (nan_image, ("`images` must be finite: image 4 has NaN", "--data.on_bad_image skip")),
         (too_few_labels, ("`labels` must have one entry per image: got 5 for 6 images",)),
     ],
 )
@@ -335,7 +338,7 @@ def test_a_function_in_the_working_folder_makes_the_model(
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        ("seven", "`model` must return one logit per class, (8, 3) for 8 images of 3 classes"),
+        ("seven", "`model` must return one logit per class, (2, 3) for 2 images of 3 classes"),
         ("text", "`model` 'own_models:text' must return an nn.Module: got str."),
         ("two", "`model` 'own_models:two' is called with one argument, the number of outputs: "),
         ("number", "`model` 'own_models:number' is called with one argument, the number of out"),
@@ -401,7 +404,9 @@ def test_decoded_images_that_find_no_room_are_one_sentence(
     usage = type("usage", (), {"free": 0})
     monkeypatch.setattr("instaaug.data.cache.shutil.disk_usage", lambda _: usage)
     sentence = instaaug.error("train", "pets", *QUICK)
-    assert sentence.startswith("`cache_dir` must have room for the decoded images: 9 images")
+    assert sentence.startswith(
+        "`--data.cache_dir` must have room for the decoded images: 9 images"
+    )
 
 
 # Going on

@@ -20,6 +20,12 @@ from tests.support.spots import spot_folder
         ("`out` must be new.", ["--out", "a"], "`out` must be new."),
         ("`phi.width` must be 1.", ["--phi.width", "2"], "`phi.width` must be 1."),
         ('Use reduction="none".', [], 'Use reduction="none".'),
+        ("`size` must be 8.", ["train"], "`--data.image_size` must be 8."),
+        ("`size` must be 8.", ["train", "--crop.size", "4"], "`--crop.size` must be 8."),
+        ("`size` must be 8.", ["tta", "fit"], "`--data.decode_size` must be 8."),
+        ('Choose task="regression".', ["compare"], "Choose --task regression."),
+        ('Use on_bad_image="skip".', [], "Use --data.on_bad_image skip."),
+        ("`source` must be a folder.", ["train"], "`DATA` must be a folder."),
     ],
 )
 def test_arguments_become_options(sentence: str, typed: list[str], wanted: str) -> None:
@@ -52,6 +58,14 @@ def test_a_fit_that_is_refused_names_options(
         (("--method", "mixup", "--method.alfa", "1"), "There is no option of mixup called 'alfa'"),
         (("--phi.width", "100"), "`--phi.width` must lie in (0, 64]"),
         (("--phi.estimator", "pathwise"), "CategoricalTheta has no pathwise gradient"),
+        (("--task", "contrastive", "--contrastive.temperature", "0"), "must be above 0: got 0.0"),
+        (
+            ("--optimizer.schedule", "plateau", "--optimizer.drop_factor", "2"),
+            "`factor` must lie in (0, 1) for the schedule 'plateau': got 2.0",
+        ),
+        (("--phi.network", "basic_cnn"), "`x` must have at least 31 × 31 pixels"),
+        (("--data.channels", "2"), "`--data.channels` must be 1 (grayscale) or 3 (RGB)"),
+        (("--data.test_fraction", "1"), "`--data.test_fraction`"),
     ],
 )
 def test_training_is_refused_before_it_is_announced(

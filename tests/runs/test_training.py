@@ -257,11 +257,11 @@ def test_images_must_be_held_out_for_the_result(tmp_path: Path) -> None:
         train(config, tmp_path / "run")
 
 
-def test_a_model_with_other_outputs_is_refused_in_the_first_step(tmp_path: Path) -> None:
+def test_a_model_with_other_outputs_is_refused_before_the_first_step(tmp_path: Path) -> None:
     (tmp_path / "seven_outputs.py").write_text(
         "from instaaug.networks import SmallCNN\ndef make(n):\n    return SmallCNN(7)\n"
     )
-    with pytest.raises(ShapeError, match=r"\(16, 4\) for 16 images of 4 classes: got \(16, 7\)"):
+    with pytest.raises(ShapeError, match=r"\(2, 4\) for 2 images of 4 classes: got \(2, 7\)"):
         train(SMALL.override({"model": "seven_outputs:make"}), tmp_path / "run")
 
 

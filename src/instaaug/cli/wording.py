@@ -7,14 +7,28 @@ __all__ = ["name_options"]
 
 OPTIONS = {
     "baseline": "--phi.baseline",
+    "cache_dir": "--data.cache_dir",
     "conditioning": "--phi.conditioning",
     "estimator": "--phi.estimator",
     "features": "--phi.network",
     "levels": "--crop.grid",
     "merge": "--views.merge",
     "objective": "--phi.objective",
+    "on_bad_image": "--data.on_bad_image",
+    "options": "--data.options",
+    "path_column": "--data.path_column",
+    "root": "--data.root",
+    "source": "DATA",
+    "target_column": "--data.target_column",
+    "test_fraction": "--data.test_fraction",
+    "validation_fraction": "--data.validation_fraction",
 }
 """Options that set an argument of the library, by its name."""
+
+TRAINING = {"channels": "--data.channels", "size": "--data.image_size", "task": "--task"}
+FROZEN = {"channels": "--model.channels", "size": "--data.decode_size"}
+BY_COMMAND = {"train": TRAINING, "compare": TRAINING, "tune": TRAINING, "tta": FROZEN}
+"""Options that set an argument in one way or another, by the command."""
 
 
 def name_options(sentence: str, typed: Sequence[str]) -> str:
@@ -25,7 +39,7 @@ def name_options(sentence: str, typed: Sequence[str]) -> str:
 
     Arguments:
         sentence: What is wrong.
-        typed: The words of the command.
+        typed: The words of the command, its own name first.
 
     Example:
         >>> name_options('Use estimator="auto".', [])
@@ -34,7 +48,8 @@ def name_options(sentence: str, typed: Sequence[str]) -> str:
         '`--method.alpha` must be above 0.'
     """
     flags = [word.partition("=")[0] for word in typed if word.startswith("--")]
-    known = OPTIONS | {flag.rpartition(".")[2]: flag for flag in flags if "." in flag}
+    known = OPTIONS | BY_COMMAND.get(typed[0] if typed else "", {})
+    known |= {flag.rpartition(".")[2]: flag for flag in flags if "." in flag}
 
     def set_value(found: re.Match[str]) -> str:
         name, value = found.groups()

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from instaaug.errors import ArgumentError
 from instaaug.shapes import at_least_float32
 
-__all__ = ["NTXent", "nt_xent"]
+__all__ = ["NTXent", "check_temperature", "nt_xent"]
 
 Projections = Float[Tensor, "2 batch d"]
 ViewNumbers = Float[Tensor, "2 batch"]
@@ -85,6 +85,12 @@ class NTXent:
         return ((2 * left + 1 - (-left).exp()) * others).sum(dim=0) / (2 * n - 2)
 
 
+def check_temperature(temperature: float) -> None:
+    """Raise unless it can divide cosines."""
+    if not temperature > 0:
+        raise ArgumentError(f"`temperature` must be above 0: got {temperature}. 0.5 is usual.")
+
+
 def nt_xent(z: Projections, *, temperature: float) -> NTXent:
     """Compare two views of every input with one another and with all views of the others.
 
@@ -105,8 +111,7 @@ def nt_xent(z: Projections, *, temperature: float) -> NTXent:
         >>> found.is_found.all()
         tensor(True)
     """
-    if not temperature > 0:
-        raise ArgumentError(f"`temperature` must be above 0: got {temperature}. 0.5 is usual.")
+    check_temperature(temperature)
     n = z.shape[1]
     rows = F.normalize(at_least_float32(z), dim=-1).flatten(0, 1)
     cosines = rows @ rows.T / temperature

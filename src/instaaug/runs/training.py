@@ -26,6 +26,7 @@ from instaaug.errors import ArgumentError
 from instaaug.files import write_atomically
 from instaaug.methods import FastAutoAugment, find_method
 from instaaug.networks.compiling import compile_training
+from instaaug.networks.model_interface import evaluation_mode
 from instaaug.runs.build import build_task
 from instaaug.runs.folder import DataFacts, Run, check_outside
 from instaaug.runs.lightning import forward_interrupts, quiet_lightning
@@ -224,11 +225,23 @@ def _prepare(
     task = build_task(config, facts, held_out=held_out, cross_fit=_cross_fit(config, splits.train))
     if isinstance(task.augmenter, FastAutoAugment):
         check_search(task.augmenter)
+    _show_images(task, splits.train)
     if config.trainer.compile:
         compile_training(task.model)
     with quiet_lightning(), _explain_refusals():
         trainer = _make_trainer(run, config, splits, callbacks)
     return _TrainingParts(splits, facts, task, trainer)
+
+
+@torch.no_grad()
+def _show_images(task: AugmentedTask, data: LabeledImages) -> None:
+    """Let φ and the model see two images, so that what does not fit is refused beforehand."""
+    images = data.__getitems__(range(min(len(data), 2)))[0]
+    with evaluation_mode(task):
+        x = task.normalize(images)
+        if isinstance(task.augmenter, InstaAug):
+            task.augmenter.distribution(x)
+        task.check_outputs(task.model(task.augmenter.canonical(x)), len(x))
 
 
 def _cross_fit(config: TrainSettings, data: LabeledImages) -> CrossFit | None:

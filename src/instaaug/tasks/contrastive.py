@@ -18,7 +18,7 @@ from instaaug.methods.distortions import Distortions
 from instaaug.methods.mixing import MixingAugmenter
 from instaaug.methods.un_mix import UnMix
 from instaaug.networks.encoders import ProjectedEncoder
-from instaaug.objectives.nt_xent import NTXent, nt_xent
+from instaaug.objectives.nt_xent import NTXent, check_temperature, nt_xent
 from instaaug.scores import ContrastTally, Tally
 from instaaug.shapes import Images
 from instaaug.tasks.representation import Representation
@@ -79,6 +79,7 @@ class ContrastiveTask(AugmentedTask):
         **settings: Any,
     ) -> None:
         _check_augmenter(augmenter)
+        check_temperature(temperature)
         if settings.get("phi_step", "joint") != "joint":
             raise ArgumentError('`phi_step` must be "joint" in contrastive learning.')
         if settings.get("cross_fit") is not None:

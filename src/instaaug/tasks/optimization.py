@@ -66,6 +66,11 @@ class Optimization:
             raise UnknownNameError("schedule", self.schedule, get_args(ScheduleName))
         if not self.learning_rate > 0:
             raise ArgumentError(f"`learning_rate` must be above 0: got {self.learning_rate}.")
+        if self.schedule in ("plateau", "steps") and not 0 < self.factor < 1:
+            raise ArgumentError(
+                f"`factor` must lie in (0, 1) for the schedule {self.schedule!r}: got "
+                f"{self.factor}. The paper's are 0.9 and 0.8."
+            )
         if self.patience < 1:
             raise ArgumentError(f"`patience` must be at least 1 epoch: got {self.patience}.")
         if not all(0 <= drop <= 1 for drop in self.drops):
