@@ -240,6 +240,7 @@ def test_some_maps_may_be_left_out() -> None:
     ("changes", "size", "words"),
     [
         ({"phi.network": "glance"}, 128, "a part that depends on the image's size"),
+        ({"phi.network": "model"}, 32, "`crop.grid` receptive needs a network of φ's own"),
         ({"phi.network": "preact_resnet18"}, 16, r"none among 4 for images of 16 × 16"),
         ({"crop.layers": [7]}, 16, "`layers` must name maps of the network: got 7"),
     ],

@@ -214,6 +214,11 @@ def _receptive_grid(config: TrainSettings, facts: DataFacts) -> CropGrid | None:
     """The receptive fields of φ's units, if they are to be the boxes of crops."""
     if config.crop.grid != "receptive":
         return None
+    if config.phi.network == "model":
+        raise ArgumentError(
+            "`crop.grid` receptive needs a network of φ's own: got `phi.network` model. Choose "
+            "preact_resnet18_bn, or boxes of given sizes."
+        )
     return CropGrid.from_receptive_fields(
         config.phi.network,
         facts.image_size,
