@@ -285,14 +285,14 @@ def test_maps_are_of_no_use_to_boxes_of_given_sizes() -> None:
 @pytest.mark.parametrize(
     ("changes", "rate"),
     [
-        ({"transforms": ["hsv_jitter"]}, 1e-4),
-        ({"transforms": ["crop", "rotation"]}, 1e-4),
+        ({"transforms": ["hsv_jitter"]}, 1e-5),
+        ({"transforms": ["crop", "hsv_jitter"]}, 1e-3),
         ({"transforms": ["hsv_jitter"], "phi.conditioning": "none"}, 1e-3),
         ({"transforms": ["crop"]}, 1e-3),
         ({"transforms": ["hsv_jitter"], "phi.learning_rate": 0.01}, 0.01),
     ],
 )
-def test_ranges_that_depend_on_the_input_are_learned_slowly(
+def test_colors_that_depend_on_the_input_are_learned_slowly(
     changes: dict[str, object], rate: float
 ) -> None:
     task = build_task(TrainSettings.from_mapping(changes), FACTS)

@@ -273,7 +273,7 @@ class PhiSettings(Settings):
     optimizer: OptimizerName = setting("adam", "Its optimizer; sgd has a momentum of 0.9.")
     learning_rate: float | None = setting(
         None,
-        "Its learning rate; if absent, 1e-4 where ranges are learned per input, else 1e-3.",
+        "Its learning rate; if absent, 1e-5 where colors are learned per input, else 1e-3.",
         at_least=0,
     )
     schedule: ScheduleName = setting("constant", "How its learning rate changes.")
