@@ -51,7 +51,7 @@ FAMILIES = {
     "random, chosen": ("random-0.25", "random-0.35", "random-0.5"),
 }
 """Methods that differ in a setting; which of them counts is chosen on validation images."""
-LEVELS = ((0.5, 6), (0.625, 5), (0.75, 4), (0.875, 3), (1.0, 1))
+LEVELS = ((0.35, 7), (0.5, 6), (0.65, 5), (0.8, 4), (1.0, 1))
 """The boxes that the oracle chooses from, and the least side of uniform crops at test time."""
 N_CLASSES = 20
 N_VALIDATION = 50  # of each class
