@@ -144,6 +144,18 @@ def test_a_policy_that_reads_the_model_begins_with_another_head_for_another_seed
             "Steps of φ alone do not work with the gradient scaling of `trainer.precision`",
         ),
         (
+            {"phi.signal": "held_out", "trainer.precision": "16-mixed"},
+            "Steps of φ alone do not work with the gradient scaling of `trainer.precision`",
+        ),
+        (
+            {"phi.signal": "rotating", "task": "contrastive"},
+            "`phi.signal` must be training in contrastive learning",
+        ),
+        (
+            {"phi.signal": "held_out", "phi.estimator": "exact"},
+            "`phi.signal` must be training for `phi.estimator` exact",
+        ),
+        (
             {"method": "mixup", "phi.step": "separate"},
             "`phi.step` separate needs a method that learns from the training loss",
         ),
@@ -234,6 +246,16 @@ def test_some_maps_may_be_left_out() -> None:
     augmenter = build_augmenter(config, replace(FACTS, image_size=32))
     assert isinstance(augmenter, InstaAug)
     assert len(augmenter.phi.grids["crop"]) == 65
+
+
+@pytest.mark.parametrize(
+    ("task", "baseline"), [("classification", "rloo"), ("contrastive", "value")]
+)
+def test_the_closed_form_compares_samples_whose_losses_differ(task: str, baseline: str) -> None:
+    values = {"transforms": "crop", "phi.estimator": "closed_form", "task": task}
+    augmenter = build_augmenter(TrainSettings.from_mapping(values), FACTS)
+    assert isinstance(augmenter, InstaAug)
+    assert augmenter.settings.baseline == baseline
 
 
 @pytest.mark.parametrize(
