@@ -60,6 +60,8 @@ class EntropyParts:
         per: What has a band of its own.
         entropy: Bands in nats: one for all factors, or by name of a factor or part.
         diversity: Bands as shares of the largest effect, in the same way.
+        defaults: Diversity of factors that are given neither, by name; those of their spaces by
+            default.
 
     Attributes:
         limits: The band of each factor in nats; what its parts add up to.
@@ -83,6 +85,7 @@ class EntropyParts:
         per: Per = "side",
         entropy: Bands = None,
         diversity: Bands = None,
+        defaults: Mapping[str, Band] | None = None,
     ) -> None:
         self.families, self.per = dict(families), per
         self.parts = [part for name in families for part in self._split(name)]
@@ -91,7 +94,7 @@ class EntropyParts:
         nodes = {node.name: node for part in self.parts for node in part}
         limits = band_limits(
             {name: node.largest for name, node in nodes.items()},
-            {name: _default(spaces.get(name)) for name in nodes},
+            {name: _default(spaces.get(name)) for name in nodes} | dict(defaults or {}),
             finite=[name for name, family in families.items() if family.is_finite],
             entropy=None if whole else given[0],
             diversity=None if whole else given[1],

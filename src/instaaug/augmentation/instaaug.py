@@ -43,10 +43,12 @@ from instaaug.parameterizations import (
     ClosedFormFamily,
     Conditioning,
     CropGrid,
+    Family,
     InvarianceModule,
     PooledHead,
     equal_sizes,
     make_family,
+    near_base,
 )
 from instaaug.shapes import Images, Maps, Matrices, Rendered, Rows, repeat_batch
 from instaaug.spaces import Boxes, Choices, Interval, Space
@@ -289,12 +291,14 @@ class InstaAug(Augmenter):
         }
         families = {name: make_family(space, grids.get(name)) for name, space in spaces.items()}
         self.finite = tuple(name for name, family in families.items() if family.is_finite)
+        bases = self._base_measures(families, grids)
         self.parts = EntropyParts(
             families,
             spaces,
             per=settings.per,
             entropy=settings.entropy,
             diversity=settings.diversity,
+            defaults={name: near_base(base) for name, base in bases.items()},
         )
         self.limits = self.parts.limits
         checks.check_estimator(
@@ -303,12 +307,10 @@ class InstaAug(Augmenter):
             n_factors=len(families),
             jitter=any(isinstance(s, Boxes) and s.jitter for s in spaces.values()),
         )
-        if settings.estimator == "closed_form":
-            families |= {
-                name: self._in_closed_form(family, name, grids.get(name))
-                for name, family in families.items()
-                if isinstance(family, CategoricalFamily)
-            }
+        families |= {
+            name: self._in_closed_form(name, families[name], base, grids.get(name))
+            for name, base in bases.items()
+        }
         if network is None and settings.conditioning == "input" and settings.network == "model":
             network = ModelMaps(settings.in_channels, width=settings.width)
         elif network is None and settings.conditioning == "input":
@@ -338,15 +340,32 @@ class InstaAug(Augmenter):
         self.baseline_heads = _BaselineHeads(self.phi, kind, n_choices)
         self.plan = None if settings.plan is None else ViewPlan(settings.plan)
 
+    def _base_measures(
+        self, families: Mapping[str, Family], grids: Mapping[str, CropGrid]
+    ) -> dict[str, Float[Tensor, " k"]]:
+        """By name of a factor in closed form, what it is where nothing is known, as logarithm."""
+        if self.settings.estimator != "closed_form":
+            return {}
+        return {
+            name: equal_sizes(grids[name]) if name in grids else torch.zeros(family.n_raw)
+            for name, family in families.items()
+            if isinstance(family, CategoricalFamily)
+        }
+
     def _in_closed_form(
-        self, family: CategoricalFamily, name: str, grid: CropGrid | None
+        self, name: str, family: Family, log_base: Float[Tensor, " k"], grid: CropGrid | None
     ) -> ClosedFormFamily:
-        base = torch.zeros(family.n_raw) if grid is None else equal_sizes(grid)
-        groups = None
-        if grid is not None and self.settings.sizes == "uniform":
+        assert isinstance(family, CategoricalFamily)  # noqa: S101  # others have no base measure
+        settings, groups = self.settings, None
+        if grid is not None and settings.sizes == "uniform":
             groups = [rows * columns for rows, columns in (level.shape for level in grid.levels)]
         return ClosedFormFamily(
-            family, base, band=self.limits[name], weight=self.settings.weight, groups=groups
+            family,
+            log_base,
+            band=self.limits[name],
+            is_relative=settings.entropy is None and settings.diversity is None,
+            weight=settings.weight,
+            groups=groups,
         )
 
     @property
@@ -372,6 +391,14 @@ class InstaAug(Augmenter):
         checks.check_inputs(x, channels=self.settings.in_channels)
         classes = checks.check_classes(targets, self.settings)
         return self.phi(self.canonical(x), classes, shrunk=shrunk)
+
+    @torch.no_grad()
+    def uninformed_views(self, x: Images, generator: Generator | None = None) -> Rendered:
+        """One view of each input as a φ that knows nothing would draw it, in closed form."""
+        named = zip(self.phi.names, self.phi.families, strict=True)
+        nothing = {n: f(x.new_zeros(len(x), int(f.n_raw))) for n, f in named}
+        joint = Joint(nothing)
+        return self.render(x, joint.theta(joint.draw(1, generator=generator))[0])
 
     def preferences(self, joint: Joint) -> dict[str, Float[Tensor, "batch k"]]:
         """By finite factor, log-probabilities less those of a φ that knows nothing, if any.
@@ -436,19 +463,23 @@ class InstaAug(Augmenter):
         )
 
     @override
-    def objective(self, losses: Tensor, batch: AugmentedBatch) -> Tensor:
-        """Mean loss plus what φ learns from, minus λ times the entropy; moves λ in training."""
+    def objective(
+        self, losses: Tensor, batch: AugmentedBatch, *, signal: Tensor | None = None
+    ) -> Tensor:
+        """Mean loss plus what φ learns from, minus λ times the entropy; moves λ in training.
+
+        Arguments:
+            losses: ``(n * B,)``, from a loss with ``reduction="none"``.
+            batch: What ``forward`` returned.
+            signal: What finite factors minimize in place of the losses, ``(n * B,)``, such as
+                the negative of :class:`~instaaug.objectives.Usefulness`.
+        """
         losses = checks.check_losses(losses, batch)
         checks.warn_in_evaluation_mode(training=self.training)
-        if batch.exhaustive:
-            risk = exact_risk(losses, batch.score_factors[0].log_probs)
-        else:
-            estimate = score_risk
-            if self.settings.estimator == "closed_form":
-                estimate = closed_form_risk
-            risk = estimate(
-                losses, batch.score_factors, baseline=self.settings.baseline, value=batch.value
-            )
+        risk = self._risk(losses, batch)
+        if signal is not None:
+            mean_loss, losses = losses.mean(), checks.check_losses(signal, batch).detach()
+            risk = mean_loss + self._risk(losses, batch) - losses.mean()
         held = batch.entropy if batch.part_entropy is None else batch.part_entropy
         entropy = held.mean(dim=0)
         if self.training and torch.is_grad_enabled():
@@ -457,6 +488,16 @@ class InstaAug(Augmenter):
                 if isinstance(family, ClosedFormFamily):
                     family.observe(losses)
         return risk - (self.weight * entropy).sum()
+
+    def _risk(self, losses: Float[Tensor, "n batch"], batch: AugmentedBatch) -> Tensor:
+        if batch.exhaustive:
+            return exact_risk(losses, batch.score_factors[0].log_probs)
+        estimate = score_risk
+        if self.settings.estimator == "closed_form":
+            estimate = closed_form_risk
+        return estimate(
+            losses, batch.score_factors, baseline=self.settings.baseline, value=batch.value
+        )
 
     @override
     def draw(

@@ -1,6 +1,7 @@
 """Encoders: a classifier without its last layer, or with a projection in its place."""
 
 from contextlib import ExitStack
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -67,6 +68,14 @@ class PenultimateFeatures:
             x: Images as the model takes them.
             gradient: Whether the features carry gradient to ``x`` and to the model's parameters.
         """
+        with ExitStack() as stack:
+            stack.enter_context(run_eagerly(self.model))
+            stack.enter_context(evaluation_mode(self.model))
+            stack.enter_context(torch.set_grad_enabled(gradient))
+            return self.with_outputs(as_input_of(self.model, x))[0]
+
+    def with_outputs(self, x: Images) -> tuple[Float[Tensor, "batch features"], Any]:
+        """The features of each image and what the model returns, in the mode that it is in."""
         given: list[Tensor] = []
         made: list[Tensor] = []
 
@@ -74,16 +83,15 @@ class PenultimateFeatures:
             given.append(inputs[0])
             made.append(logits)
 
-        with ExitStack() as stack:
-            stack.callback(self.head.register_forward_hook(watch).remove)
-            stack.enter_context(run_eagerly(self.model))
-            stack.enter_context(evaluation_mode(self.model))
-            stack.enter_context(torch.set_grad_enabled(gradient))
-            returned = self.model(as_input_of(self.model, x))
+        hook = self.head.register_forward_hook(watch)
+        try:
+            returned = self.model(x)
+        finally:
+            hook.remove()
         if not self._is_checked:
             self._check(pick_output(returned, self._output), made)
             self._is_checked = True
-        return given[-1]
+        return given[-1], returned
 
     def _check(self, logits: object, made: list[Tensor]) -> None:
         """Raise unless the logits are what the head made last."""

@@ -8,6 +8,7 @@ from instaaug.objectives.estimators import (
     exact_risk,
     score_risk,
 )
+from instaaug.objectives.usefulness import Usefulness
 from instaaug.objectives.view_losses import (
     Loss,
     ViewObjective,
@@ -23,6 +24,7 @@ __all__ = [
     "Loss",
     "Rule",
     "ScoreFactor",
+    "Usefulness",
     "ViewObjective",
     "band_limits",
     "closed_form_risk",

@@ -8,6 +8,7 @@ from instaaug.parameterizations.families import (
     UniformFamily,
     equal_sizes,
     make_family,
+    near_base,
 )
 from instaaug.parameterizations.invariance import (
     BoxScorer,
@@ -37,4 +38,5 @@ __all__ = [
     "UniformFamily",
     "equal_sizes",
     "make_family",
+    "near_base",
 ]

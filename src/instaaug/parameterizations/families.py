@@ -30,12 +30,14 @@ __all__ = [
     "UniformFamily",
     "equal_sizes",
     "make_family",
+    "near_base",
 ]
 
 Raw = Float[Tensor, "batch n_raw"]
 
 SMALLEST_SHARE = 1e-6  # of the room on either side; narrower boxes have no finite entropy left
 RANDOM_SIDES = (0.25, 1.0)  # of random crops, as in RandomAugmentation
+NEAR, NEAR_SHARES = (0.6, 0.4), (0.5, 0.33)  # of a base measure: nats, shares of its entropy
 LEAST_LOGIT = -30.0  # a row that starts lower would never come back
 LEAST_SHARE = 0.02  # of the spread of losses: differences predicted below it are noise
 N_HALVINGS = 14  # of the range of log λ: λ is found to 0.2 %
@@ -282,6 +284,9 @@ class ClosedFormFamily(Family):
         log_base: Logarithm of the base measure; that of all rows of one size of box, say, adds up
             to the same for each size.
         band: Least and largest mean entropy in nats.
+        is_relative: Whether :math:`H(b) - \mathrm{KL}(p \,\|\, b)` is held in the band in place of
+            the entropy. It is the same if b is uniform. Otherwise it never rises with the
+            preferences, as the entropy does where these lead to a size with many boxes.
         weight: λ at the start.
         groups: Lengths of consecutive parts of the table, each of which keeps the probability
             that the base measure gives it, such as the boxes of one size: a loss then matters
@@ -309,10 +314,11 @@ class ClosedFormFamily(Family):
         *,
         band: tuple[float, float],
         weight: float,
+        is_relative: bool = False,
         groups: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
-        self.family, self.band = family, band
+        self.family, self.band, self.is_relative = family, band, is_relative
         self.groups = [family.n_raw] if groups is None else list(groups)
         self.n_raw, self.max_entropy = family.n_raw, family.max_entropy
         log_base = torch.log_softmax(log_base, dim=-1)
@@ -391,7 +397,14 @@ class ClosedFormFamily(Family):
         return found.exp()
 
     def _mean_entropy(self, raw: Raw, log_weight: Float[Tensor, ""]) -> Float[Tensor, ""]:
-        return _entropies(self._logits(raw, log_weight.exp())).mean()
+        """What is held in the band."""
+        logits = self._logits(raw, log_weight.exp())
+        if not self.is_relative:
+            return _entropies(logits).mean()
+        log_probs = torch.log_softmax(logits, dim=-1)
+        base = self.log_base.to(log_probs.dtype)
+        divergence = (log_probs.exp() * (log_probs - base)).sum(dim=-1)
+        return _entropies(base) - divergence.mean()
 
     @override
     def raw_at(self, entropy: float) -> Float[Tensor, " n_raw"]:
@@ -416,6 +429,22 @@ def make_family(space: Space, grid: CropGrid | None = None) -> Family:
         return CategoricalFamily(table, preference)
     grid = grid or CropGrid(space.levels, max_outside=space.max_outside)
     return BoxFamily(grid, jitter=space.jitter, changes_inside=space.changes_inside)
+
+
+def near_base(log_base: Float[Tensor, " k"]) -> tuple[float, float]:
+    """The diversity, as a share, of what differs from a base measure by about half a nat.
+
+    Where its entropy is small, a third to a half of that is given away.
+
+    Example:
+        >>> low, high = near_base(torch.zeros(100))
+        >>> round(low, 2), round(high, 2)
+        (0.55, 0.67)
+    """
+    entropy = float(_entropies(log_base))
+    gaps = (min(gap, share * entropy) for gap, share in zip(NEAR, NEAR_SHARES, strict=True))
+    low, high = (exp(entropy - gap) / len(log_base) for gap in gaps)
+    return low, high
 
 
 def equal_sizes(grid: CropGrid) -> Float[Tensor, " k"]:

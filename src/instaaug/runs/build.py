@@ -76,6 +76,7 @@ def build_task(
         **_task_settings(config, facts, augmenter),
         "n_samples": config.n_samples,
         "phi_step": config.phi.step,
+        "phi_goal": config.phi.goal,
         "held_out": held_out,
         "cross_fit": cross_fit,
     }
@@ -269,6 +270,12 @@ def check_method(config: TrainSettings) -> None:
 
 
 def _check_signal(config: TrainSettings) -> None:
+    if config.phi.goal == "usefulness" and config.phi.signal == "training":
+        raise ArgumentError(
+            "`phi.goal` usefulness needs images that are kept from the model for a while, for "
+            "what helps with known ones is what is known already: got `phi.signal` training. "
+            "Choose held_out or rotating."
+        )
     if config.phi.signal == "training":
         return
     if config.task == "contrastive":

@@ -283,6 +283,11 @@ class PhiSettings(Settings):
     step: Literal["joint", "separate"] = setting(
         "joint", "Learn along with the model, or after it in a pass of its own."
     )
+    goal: Literal["loss", "usefulness"] = setting(
+        "loss",
+        "What it looks for: views with a low loss, as in the paper, or views from which the model "
+        "learns what helps with images that phi.signal keeps from it.",
+    )
     signal: Literal["training", "held_out", "rotating"] = setting(
         "training",
         "Losses φ learns from: of images the model learns from, or that are kept from it for a "

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from lightning.pytorch import LightningModule
 from lightning.pytorch.core.optimizer import LightningOptimizer
 from torch import Generator, Tensor, nn
@@ -24,7 +25,9 @@ from instaaug.augmentation import (
 from instaaug.data import LabeledImages
 from instaaug.errors import ArgumentError, NonFiniteError
 from instaaug.functional.processes import mean_over_processes
+from instaaug.networks.encoders import PenultimateFeatures
 from instaaug.networks.model_interface import evaluation_mode
+from instaaug.objectives import Usefulness
 from instaaug.scores import Tally
 from instaaug.shapes import Images
 from instaaug.tasks.cross_fit import CrossFit
@@ -43,6 +46,7 @@ __all__ = [
 
 
 PhiStep = Literal["joint", "separate"]
+PhiGoal = Literal["loss", "usefulness"]
 N_COMPARED = 2  # views of each image that is kept from the model: half as many images as a batch
 SIGNAL_EVERY = 4  # steps of the model, for one of φ from such images: a forward pass in twelve
 PATHWISE_EVERY = 8  # the same where φ's gradient goes back through the model
@@ -78,6 +82,9 @@ class AugmentedTask(LightningModule, ABC):
         phi_step: ``"joint"``: one forward and one backward pass serve the model and φ.
             ``"separate"``, as the paper's own code has it: φ learns from a second draw and a
             second pass, after the step of the model and with it in evaluation mode.
+        phi_goal: What φ looks for: views with a low ``"loss"``, as in the paper, or with a high
+            ``"usefulness"``, those from which the model learns what helps with the images that
+            ``cross_fit`` keeps from it.
         held_out: Training images that the model does not see, for an augmenter that learns from
             such.
         cross_fit: Training images that are kept from the model for a while: φ then learns from
@@ -105,6 +112,7 @@ class AugmentedTask(LightningModule, ABC):
         gradient_clip_val: float = 0.0,
         accumulate_grad_batches: int = 1,
         phi_step: PhiStep = "joint",
+        phi_goal: PhiGoal = "loss",
         held_out: LabeledImages | None = None,
         cross_fit: CrossFit | None = None,
         seed: int = 0,
@@ -125,6 +133,12 @@ class AugmentedTask(LightningModule, ABC):
         self.accumulate_grad_batches = accumulate_grad_batches
         self.phi_step: PhiStep = phi_step
         self.held_out, self.cross_fit = held_out, cross_fit
+        self.features = PenultimateFeatures(model) if phi_goal == "usefulness" else None
+        self.usefulness: Usefulness | None = None
+        if self.features is not None:
+            self._check_goal()
+            head = self.features.head
+            self.usefulness = Usefulness(head.out_features, head.in_features)
         self.validation_tally = self.make_tally()
         self.n_steps = 0
         self._ends_step = True
@@ -213,7 +227,31 @@ class AugmentedTask(LightningModule, ABC):
         self._learn(losses.mean())
         self._note({"loss": losses.detach().mean()})
 
+    def _check_goal(self) -> None:
+        """Raise unless φ can learn from what views are worth to other images."""
+        aug = self.augmenter
+        if self.cross_fit is None:
+            raise ArgumentError(
+                "`phi_goal` usefulness needs images that are kept from the model, for what helps "
+                "with known ones is what is known already: got `cross_fit` None. Make one, or "
+                "choose loss."
+            )
+        if not isinstance(aug, InstaAug) or aug.finite != aug.phi.names:
+            raise ArgumentError(
+                "`phi_goal` usefulness is for an InstaAug that chooses from a table, as crops do: "
+                f"got {type(aug).__name__}, whose gradient goes through the image. Choose loss."
+            )
+        if aug.settings.estimator != "closed_form" or self.phi_step == "separate":
+            raise ArgumentError(
+                "`phi_goal` usefulness needs the closed form, and views that the model learns "
+                f"from: got estimator {aug.settings.estimator!r} and phi_step "
+                f"{self.phi_step!r}. Choose 'closed_form' and 'joint'."
+            )
+
     def _learn_augmented(self, x: Images, targets: Tensor, generator: Generator) -> None:
+        if self.usefulness is not None:
+            self._learn_from_usefulness(self.usefulness, x, targets, generator)
+            return
         separate = self.phi_step == "separate" or self.cross_fit is not None
         with torch.set_grad_enabled(not separate):
             batch = self.augmenter(x, self.n_samples, generator=generator, targets=targets)
@@ -228,6 +266,53 @@ class AugmentedTask(LightningModule, ABC):
             batch = self._learn_phi(x, targets, generator)
         numbers = {**self.augmenter.monitor(batch), **searched}
         self._note({"loss": losses.detach().mean(), **numbers})
+
+    def _learn_from_usefulness(
+        self, usefulness: Usefulness, x: Images, targets: Tensor, generator: Generator
+    ) -> None:
+        """A step in which φ looks for views that help with other images."""
+        assert self.cross_fit is not None  # noqa: S101  # it was checked
+        learns = self.current_epoch < self.cross_fit.end
+        with torch.set_grad_enabled(learns):
+            batch = self.augmenter(x, self.n_samples, generator=generator, targets=targets)
+        assert batch.targets is not None  # noqa: S101  # they were given
+        losses, residuals, features = self._losses_and_gradient(batch.inputs, batch.targets)
+        useful = usefulness(residuals, features)
+        if not learns:
+            objective = losses.mean()
+        else:
+            assert isinstance(self.augmenter, InstaAug)  # noqa: S101  # it was checked
+            objective = self.augmenter.objective(losses, batch, signal=-useful)
+        self._learn(objective)
+        if learns and self.n_steps % SIGNAL_EVERY == 0:
+            self._ask_others(usefulness, self.cross_fit, len(x), generator)
+        self._note({"loss": losses.detach().mean(), **self.augmenter.monitor(batch)})
+
+    def _ask_others(
+        self, usefulness: Usefulness, cross_fit: CrossFit, n_images: int, generator: Generator
+    ) -> None:
+        """Let images that are kept from the model say what they need, with random views.
+
+        Asked with whole images, φ would draw but large boxes.
+        """
+        kept = cross_fit.images(self.current_epoch)
+        x, targets = draw_held_out(kept, n_images, generator, self.device)
+        x = self._mirror(self.normalize(x), generator)
+        assert isinstance(self.augmenter, InstaAug)  # noqa: S101  # it was checked
+        views = self.augmenter.uninformed_views(x, generator)
+        with evaluation_mode(self.model):
+            _, residuals, features = self._losses_and_gradient(views, targets)
+        usefulness.update(residuals, features)
+
+    def _losses_and_gradient(
+        self, x: Images, targets: Tensor
+    ) -> tuple[Tensor, Float[Tensor, "n c"], Float[Tensor, "n d"]]:
+        """Losses, and the gradient of each in the last layer: its residuals and features."""
+        assert self.features is not None  # noqa: S101  # made along with what asks for them
+        features, outputs = self.features.with_outputs(x)
+        losses = self._losses(outputs, targets)
+        (residuals,) = torch.autograd.grad(losses.sum(), outputs, retain_graph=True)
+        return losses, residuals, features.detach()
 
     def _learn_phi(self, x: Images, targets: Tensor, generator: Generator) -> AugmentedBatch:
         """φ's own pass: another draw, and the model as it is in evaluation."""
@@ -268,7 +353,7 @@ class AugmentedTask(LightningModule, ABC):
         augmenter = self.augmenter
         if isinstance(augmenter, HeldOutLearner):
             return augmenter.search_every
-        if self.cross_fit is None:
+        if self.cross_fit is None or self.usefulness is not None:
             return 1
         finite = isinstance(augmenter, InstaAug) and augmenter.finite == augmenter.phi.names
         return SIGNAL_EVERY if finite else PATHWISE_EVERY
@@ -299,7 +384,7 @@ class AugmentedTask(LightningModule, ABC):
     @property
     def _phi_has_own_step(self) -> bool:
         separate = self.phi_step == "separate" or self.cross_fit is not None
-        return separate or isinstance(self.augmenter, HeldOutLearner)
+        return (separate and self.usefulness is None) or isinstance(self.augmenter, HeldOutLearner)
 
     def _losses_of(self, batch: AugmentedBatch) -> Tensor:
         outputs = self.model(batch.inputs)
