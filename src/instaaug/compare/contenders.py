@@ -146,14 +146,19 @@ VARIANTS: Mapping[str, Variant] = {
         {"phi.step": "separate"},
     ),
     **_variant(
+        "instaaug-loss",
+        "InstaAug that looks for views of low loss, as in the paper.",
+        {"phi.goal": "loss"},
+    ),
+    **_variant(
         "instaaug-closed",
         "InstaAug in closed form: the loss of every box is predicted.",
-        {"phi.estimator": "closed_form"},
+        {"phi.estimator": "closed_form", "phi.goal": "loss"},
     ),
     **_variant(
         "instaaug-held-out",
         "The same, learned from images that are kept from the model for a while.",
-        {"phi.estimator": "closed_form", "phi.signal": "held_out"},
+        {"phi.estimator": "closed_form", "phi.goal": "loss", "phi.signal": "held_out"},
     ),
     **_variant(
         "augerino-color",

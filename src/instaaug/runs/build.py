@@ -2,8 +2,9 @@
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from safetensors import SafetensorError
@@ -19,9 +20,9 @@ from instaaug.networks import make_model
 from instaaug.networks.encoders import remove_head
 from instaaug.parameterizations import CropGrid
 from instaaug.runs.folder import DataFacts, Run
-from instaaug.runs.settings import TrainSettings
+from instaaug.runs.settings import PhiSettings, TrainSettings
 from instaaug.signatures import parameter_hints
-from instaaug.spaces import Boxes
+from instaaug.spaces import Boxes, Interval
 from instaaug.tasks import (
     AugmentedTask,
     ContrastiveTask,
@@ -35,9 +36,10 @@ from instaaug.transforms import Transform, make_transforms
 from instaaug.transforms.color import ColorTransform
 from instaaug.transforms.crop import PAPER_LEVELS
 
-__all__ = ["build_augmenter", "build_task", "check_method", "load_task", "phi_rate"]
+__all__ = ["build_augmenter", "build_task", "check_method", "load_task", "phi_rate", "settle_phi"]
 
 CLOSED_FORM = ("closed_form", "auto")
+OWN_STEPS = ("validation", "held_out", "rotating")  # of φ, where it looks for a low loss
 USUAL_RATE, RATE_OF_COLORS = 1e-3, 1e-5  # of φ
 ROTATION_SETS = ("sprites", "mario-iggy", "sprite-angle", "mnist-6-9")
 
@@ -76,7 +78,7 @@ def build_task(
         **_task_settings(config, facts, augmenter),
         "n_samples": config.n_samples,
         "phi_step": config.phi.step,
-        "phi_goal": config.phi.goal,
+        "phi_goal": _goal(config, model, cross_fit),
         "held_out": held_out,
         "cross_fit": cross_fit,
     }
@@ -151,10 +153,10 @@ def _load_probes(task: ContrastiveTask, path: Path) -> None:
 
 def build_augmenter(config: TrainSettings, facts: DataFacts) -> Augmenter:
     """The method that the settings name, with its options and the facts on the data."""
-    baseline = config.phi.baseline
+    baseline, estimator = config.phi.baseline, settle_phi(config).estimator
     if config.task == "contrastive" and baseline == "auto" and not _reads_inputs(config):
         baseline = "none"  # the task centers its losses: nothing is left to subtract
-    elif config.task == "contrastive" and (config.phi.estimator, baseline) == CLOSED_FORM:
+    elif config.task == "contrastive" and (estimator, baseline) == CLOSED_FORM:
         baseline = "value"  # both samples of an input have the same loss
     method = find_method(config.method.name)
     if config.crop.size is not None and "size" not in parameter_hints(method):
@@ -165,11 +167,8 @@ def build_augmenter(config: TrainSettings, facts: DataFacts) -> Augmenter:
     levels = PAPER_LEVELS if config.crop.grid == "receptive" else config.crop.grid
     transforms: list[Transform] | str = "auto"
     if config.transforms != ("auto",) or not method.chooses_transforms:
-        names = config.transforms
-        if names == ("auto",):
-            names = ("rotation",) if config.data.source in ROTATION_SETS else ("crop",)
         transforms = make_transforms(
-            names,
+            _transform_names(config),
             levels=levels,
             local_levels=config.local.grid,
             max_outside=config.crop.max_outside,
@@ -195,7 +194,7 @@ def build_augmenter(config: TrainSettings, facts: DataFacts) -> Augmenter:
         "conditioning": config.phi.conditioning,
         "network": config.phi.network,
         "width": config.phi.width,
-        "estimator": config.phi.estimator,
+        "estimator": estimator,
         "sizes": config.phi.sizes,
         "baseline": baseline,
     }
@@ -257,7 +256,8 @@ def check_method(config: TrainSettings) -> None:
             f"`crop.layers` belongs to `crop.grid` receptive: got {list(config.crop.layers)} "
             "along with boxes of given sizes. Leave one of them out."
         )
-    own = config.phi.step == "separate" or config.phi.signal != "training"
+    phi = settle_phi(config)
+    own = phi.step == "separate" or (phi.goal == "loss" and phi.signal in OWN_STEPS)
     has_own_steps = (own and method.learns_from_training_loss) or method.needs_held_out
     if has_own_steps and config.trainer.precision == "16-mixed":
         raise ArgumentError(
@@ -270,28 +270,30 @@ def check_method(config: TrainSettings) -> None:
 
 
 def _check_signal(config: TrainSettings) -> None:
-    if config.phi.goal == "usefulness" and config.phi.signal == "training":
+    phi = settle_phi(config)
+    if phi.goal == "usefulness" and phi.signal == "training":
         raise ArgumentError(
-            "`phi.goal` usefulness needs images that are kept from the model for a while, for "
-            "what helps with known ones is what is known already: got `phi.signal` training. "
-            "Choose held_out or rotating."
+            "`phi.goal` usefulness needs images that the model does not learn from, for what "
+            "helps with known ones is what is known already: got `phi.signal` training. Choose "
+            "validation, held_out or rotating."
         )
-    if config.phi.signal == "training":
+    if phi.signal == "training":
         return
     if config.task == "contrastive":
         raise ArgumentError(
             "`phi.signal` must be training in contrastive learning, whose loss compares an image "
-            f"with all others of its batch: got {config.phi.signal!r}."
+            f"with all others of its batch: got {phi.signal!r}."
         )
-    if config.phi.estimator == "exact":
+    if phi.estimator == "exact":
         raise ArgumentError(
             "`phi.signal` must be training for `phi.estimator` exact, which tries every box on "
-            f"the images of the model's own step: got {config.phi.signal!r}. Choose closed_form."
+            f"the images of the model's own step: got {phi.signal!r}. Choose closed_form."
         )
 
 
 def _check_samples(config: TrainSettings) -> None:
-    compares = config.phi.estimator == "closed_form" or config.phi.signal != "training"
+    phi = settle_phi(config)
+    compares = phi.estimator == "closed_form" or phi.signal != "training"
     if config.phi.baseline == "rloo" and config.n_samples < 2 and not compares:
         raise ArgumentError(
             "`phi.baseline` rloo compares samples of an image: got `n_samples` 1. Take 2."
@@ -301,6 +303,57 @@ def _check_samples(config: TrainSettings) -> None:
             f"`phi.estimator` exact tries every box: got `n_samples` {config.n_samples}. Leave it "
             "at 1."
         )
+
+
+def settle_phi(config: TrainSettings) -> PhiSettings:
+    """How φ learns, with what suits the other settings in place of auto."""
+    phi = config.phi
+    goal = phi.goal if phi.goal != "auto" else _suitable_goal(config)
+    signal, estimator = phi.signal, phi.estimator
+    if signal == "auto":
+        signal = "validation" if goal == "usefulness" else "training"
+    if estimator == "auto" and goal == "usefulness":
+        estimator = "closed_form"
+    return replace(phi, goal=goal, signal=signal, estimator=estimator)
+
+
+def _suitable_goal(config: TrainSettings) -> Literal["loss", "usefulness"]:
+    """Usefulness for crops and other choices, where some images are kept from the model."""
+    phi = config.phi
+    apart = (
+        config.data.validation_fraction > 0 if phi.signal == "auto" else phi.signal != "training"
+    )
+    fits = (
+        issubclass(find_method(config.method.name), InstaAug)
+        and config.task != "contrastive"
+        and config.entropy.rule != "fixed"
+        and phi.estimator in ("auto", "closed_form")
+        and (phi.conditioning, phi.step) in (("input", "joint"), ("none", "joint"))
+    )
+    return "usefulness" if apart and fits and _chooses_boxes(config) else "loss"
+
+
+def _chooses_boxes(config: TrainSettings) -> bool:
+    """Whether all transforms are choices from a table."""
+    spaces = [s for t in make_transforms(_transform_names(config)) for s in t.spaces.values()]
+    return not any(isinstance(space, Interval) for space in spaces)
+
+
+def _transform_names(config: TrainSettings) -> Sequence[str]:
+    if config.transforms != ("auto",):
+        return config.transforms
+    return ("rotation",) if config.data.source in ROTATION_SETS else ("crop",)
+
+
+def _goal(
+    config: TrainSettings, model: nn.Module, cross_fit: CrossFit | None
+) -> Literal["loss", "usefulness"]:
+    """What φ looks for in training; a model without a final linear layer has no usefulness."""
+    if cross_fit is None or settle_phi(config).goal != "usefulness":
+        return "loss"
+    if config.phi.goal == "auto" and not any(isinstance(m, nn.Linear) for m in model.modules()):
+        return "loss"
+    return "usefulness"
 
 
 def _reads_inputs(config: TrainSettings) -> bool:

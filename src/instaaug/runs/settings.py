@@ -176,7 +176,7 @@ class CropSettings(Settings):
     title = "Crops"
 
     grid: Literal["receptive"] | Levels = setting(
-        ((0.375, 16), (0.75, 8), (1.0, 1)),
+        ((0.35, 7), (0.5, 6), (0.65, 5), (0.8, 4), (1.0, 1)),
         "Boxes: [side, places per axis] of each size; or receptive, what units of φ's network "
         "see, as in the paper.",
     )
@@ -186,7 +186,7 @@ class CropSettings(Settings):
         "first; all whose units see less than the image if absent.",
     )
     max_outside: float = setting(
-        1.0, "Share of a box, per axis, that may lie outside of the image.", at_least=0, at_most=1
+        0.0, "Share of a box, per axis, that may lie outside of the image.", at_least=0, at_most=1
     )
     size: int | None = setting(
         None,
@@ -283,15 +283,16 @@ class PhiSettings(Settings):
     step: Literal["joint", "separate"] = setting(
         "joint", "Learn along with the model, or after it in a pass of its own."
     )
-    goal: Literal["loss", "usefulness"] = setting(
-        "loss",
+    goal: Literal["auto", "loss", "usefulness"] = setting(
+        "auto",
         "What it looks for: views with a low loss, as in the paper, or views from which the model "
-        "learns what helps with images that phi.signal keeps from it.",
+        "learns what helps with images that it has not seen; auto is usefulness for crops.",
     )
-    signal: Literal["training", "held_out", "rotating"] = setting(
-        "training",
-        "Losses φ learns from: of images the model learns from, or that are kept from it for a "
-        "while, `data.held_out_fraction` of all; the same ones, or folds in turn.",
+    signal: Literal["auto", "training", "validation", "held_out", "rotating"] = setting(
+        "auto",
+        "Images it learns from: those of the model; validation images; or some that are kept "
+        "from the model for a while, `data.held_out_fraction` of all, the same ones or folds in "
+        "turn. auto is validation for usefulness, else training.",
     )
     signal_share: float = setting(
         0.6,

@@ -27,7 +27,7 @@ from instaaug.files import write_atomically
 from instaaug.methods import FastAutoAugment, find_method
 from instaaug.networks.compiling import compile_training
 from instaaug.networks.model_interface import evaluation_mode
-from instaaug.runs.build import build_task
+from instaaug.runs.build import build_task, settle_phi
 from instaaug.runs.folder import DataFacts, Run, check_outside
 from instaaug.runs.lightning import forward_interrupts, quiet_lightning
 from instaaug.runs.policy_search import check_search, prepare_policy
@@ -222,7 +222,7 @@ def _prepare(
             by=config.data.split,
         )
         splits, held_out = replace(splits, train=parts.train), parts.test
-    task = build_task(config, facts, held_out=held_out, cross_fit=_cross_fit(config, splits.train))
+    task = build_task(config, facts, held_out=held_out, cross_fit=_cross_fit(config, splits))
     if isinstance(task.augmenter, FastAutoAugment):
         check_search(task.augmenter)
     _show_images(task, splits.train)
@@ -244,13 +244,14 @@ def _show_images(task: AugmentedTask, data: LabeledImages) -> None:
         task.check_outputs(task.model(task.augmenter.canonical(x)), len(x))
 
 
-def _cross_fit(config: TrainSettings, data: LabeledImages) -> CrossFit | None:
+def _cross_fit(config: TrainSettings, splits: DataSplits) -> CrossFit | None:
     """What is kept from the model for φ, if it learns, and is to learn from that."""
     if not find_method(config.method.name).learns_from_training_loss:
         return None
     return make_cross_fit(
-        data,
-        config.phi.signal,
+        splits.train,
+        settle_phi(config).signal,
+        validation=splits.validation,
         fraction=config.data.held_out_fraction,
         share=config.phi.signal_share,
         n_epochs=config.trainer.max_epochs,
@@ -425,7 +426,7 @@ def _explain_refusals() -> Iterator[None]:
 def _loaders(
     splits: DataSplits, config: TrainSettings, trainer: Trainer, cross_fit: CrossFit | None
 ) -> dict[str, Any]:
-    left_out = None if cross_fit is None else cross_fit.rows
+    left_out = None if cross_fit is None else cross_fit.left_out
     place: dict[str, Any] = {"rank": trainer.global_rank, "world": trainer.world_size}
     loaders: dict[str, Any] = {
         "train_dataloaders": BatchLoader(

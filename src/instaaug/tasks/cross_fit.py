@@ -1,5 +1,6 @@
 """Training images that are kept from the model for a while, for φ to learn from."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -12,7 +13,7 @@ from instaaug.errors import ArgumentError
 
 __all__ = ["CrossFit", "Signal", "make_cross_fit"]
 
-Signal = Literal["training", "held_out", "rotating"]
+Signal = Literal["training", "validation", "held_out", "rotating"]
 NO_ROWS = np.empty(0, dtype=np.int64)
 
 
@@ -28,6 +29,7 @@ class CrossFit:
         data: All training images.
         folds: Rows of ``data``; each fold is kept from the model for the same number of epochs.
         end: First epoch in which nothing is kept from the model.
+        is_apart: Whether ``data`` are other images, which the model is never shown.
 
     Example:
         >>> import torch
@@ -41,6 +43,12 @@ class CrossFit:
     data: LabeledImages
     folds: tuple[np.ndarray, ...]
     end: int
+    is_apart: bool = False
+
+    @property
+    def left_out(self) -> Callable[[int], np.ndarray] | None:
+        """Rows that the loader of training images has to leave out, by epoch; None for none."""
+        return None if self.is_apart else self.rows
 
     def rows(self, epoch: int) -> np.ndarray:
         """Rows of the training images that are kept from the model in an epoch."""
@@ -62,6 +70,7 @@ def make_cross_fit(
     data: LabeledImages,
     signal: Signal,
     *,
+    validation: LabeledImages | None = None,
     fraction: float,
     share: float,
     n_epochs: int,
@@ -73,8 +82,9 @@ def make_cross_fit(
 
     Arguments:
         data: All training images.
-        signal: ``"training"``, none; ``"held_out"``, one fold; ``"rotating"``, as many as there
-            are.
+        signal: ``"training"``, none; ``"validation"``, the validation images; ``"held_out"``, one
+            fold; ``"rotating"``, as many as there are.
+        validation: Images that the model does not learn from anyway.
         fraction: Share of the images in a fold.
         share: Share of the epochs in which φ learns.
         n_epochs: How many there are in all.
@@ -84,6 +94,13 @@ def make_cross_fit(
     """
     if signal == "training":
         return None
+    if signal == "validation":
+        if validation is None or not len(validation):
+            raise ArgumentError(
+                "`phi.signal` validation needs validation images: got none. Set "
+                "`data.validation_fraction` to 0.1, or choose held_out."
+            )
+        return CrossFit(validation, (np.arange(len(validation)),), n_epochs, is_apart=True)
     if not 0 < fraction <= 0.5:
         raise ArgumentError(
             f"`data.held_out_fraction` must lie in (0, 0.5] for `phi.signal` {signal}: got "

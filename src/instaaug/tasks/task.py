@@ -312,7 +312,7 @@ class AugmentedTask(LightningModule, ABC):
         features, outputs = self.features.with_outputs(x)
         losses = self._losses(outputs, targets)
         (residuals,) = torch.autograd.grad(losses.sum(), outputs, retain_graph=True)
-        return losses, residuals, features.detach()
+        return losses, residuals.reshape(len(x), -1), features.detach()
 
     def _learn_phi(self, x: Images, targets: Tensor, generator: Generator) -> AugmentedBatch:
         """φ's own pass: another draw, and the model as it is in evaluation."""
