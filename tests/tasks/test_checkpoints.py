@@ -27,7 +27,15 @@ DATA = labeled_halves(32)
 
 # 60 images: 48 to train on, in steps of 8, after 12 for test and 4 for validation are held out.
 RECIPES: dict[str, dict[str, Any]] = {
-    "instaaug": {"transforms": ["crop", "rotation"], "model": "small_cnn"},
+    "instaaug": {
+        "transforms": ["crop", "rotation"],
+        "model": "small_cnn",
+        "phi.network": "preact_resnet18_bn",  # with statistics, and a plateau with a memory
+        "phi.width": 0.03,
+        "phi.schedule": "plateau",
+        "entropy.per": "total",
+        "entropy.rule": "multiplicative",
+    },
     "dropout": {
         "method": "random",
         "transforms": ["rotation"],

@@ -271,6 +271,12 @@ def test_facts_leave_out_what_does_not_matter() -> None:
     assert dict(facts_of(fitted({})))["images of the fit"] == "50"
 
 
+def test_facts_tell_whose_receptive_fields_are_the_crops() -> None:
+    config = {"crop.grid": "receptive", "phi.network": "pyramid"}
+    assert dict(facts_of(trained(config)))["crops"] == "receptive fields of pyramid"
+    assert "crops" not in dict(facts_of(trained({**config, "method.name": "random"})))
+
+
 def test_settings_that_differ_are_told_too() -> None:
     sizes = "method.sizes"
     runs = [trained({sizes: [0.5, 1.0], "trainer.threads": 1}), trained({sizes: [0.7, 1.0]})]

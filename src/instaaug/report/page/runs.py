@@ -330,7 +330,7 @@ def facts_of(record: RunRecord, also: Sequence[str] = ()) -> list[list[str]]:
     idle = IDLE.get(str(record.config.get("method.name")), ())
     named = [(title, record.config.get(n)) for n, title in settings.items() if n not in idle]
     named += [(n.replace("_", " "), record.config.get(n)) for n in also if n not in settings]
-    if record.config.get("crop.grid") == "receptive":
+    if record.config.get("crop.grid") == "receptive" and not idle:
         named.append(("crops", f"receptive fields of {record.config['phi.network']}"))
     named += [(title, record.results.get(name)) for name, title in COUNTS.items()]
     return [[title, _describe_value(value)] for title, value in named if value is not None]
