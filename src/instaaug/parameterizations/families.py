@@ -38,6 +38,7 @@ Raw = Float[Tensor, "batch n_raw"]
 SMALLEST_SHARE = 1e-6  # of the room on either side; narrower boxes have no finite entropy left
 RANDOM_SIDES = (0.25, 1.0)  # of random crops, as in RandomAugmentation
 NEAR, NEAR_SHARES = (0.6, 0.4), (0.5, 0.33)  # of a base measure: nats, shares of its entropy
+GOLDEN = (5**0.5 - 1) / 2  # multiples of it, modulo 1, are spread evenly, however many
 LEAST_LOGIT = -30.0  # a row that starts lower would never come back
 LEAST_SHARE = 0.02  # of the spread of losses: differences predicted below it are noise
 N_HALVINGS = 14  # of the range of log λ: λ is found to 0.2 %
@@ -245,7 +246,8 @@ class BoxFamily(CategoricalFamily):
     def __init__(
         self, grid: CropGrid, *, jitter: bool = False, changes_inside: bool = False
     ) -> None:
-        preference = _large_then_central(grid.boxes) * (-1 if changes_inside else 1)
+        prefer = _small_then_scattered if changes_inside else _large_then_central
+        preference = prefer(grid.boxes)
         super().__init__(
             grid.boxes, preference, (grid.cells, grid.center_limits) if jitter else None
         )
@@ -465,3 +467,9 @@ def _large_then_central(boxes: Float[Tensor, "k 4"]) -> Float[Tensor, " k"]:
     """
     rank = boxes[:, :2].norm(dim=-1).argsort(stable=True).argsort().double()
     return boxes[:, 2].double() - 1e-3 * rank.log1p()
+
+
+def _small_then_scattered(boxes: Float[Tensor, "k 4"]) -> Float[Tensor, " k"]:
+    """Prefer small boxes and, very slightly, some that lie all over the image."""
+    rank = (GOLDEN * torch.arange(len(boxes)).double() % 1).argsort().argsort().double()
+    return -boxes[:, 2].double() - 1e-3 * rank.log1p()
