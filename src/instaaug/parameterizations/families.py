@@ -398,6 +398,12 @@ class ClosedFormFamily(Family):
         self.weight.copy_(torch.lerp(kept, found, PULL).exp())
         return found.exp()
 
+    @override
+    def average_raw(self, raw: Raw) -> Float[Tensor, " n_raw"]:
+        """Losses whose best distribution is the mean distribution."""
+        mean = self.family.average_raw(self._logits(raw, self.weight))
+        return self.weight * (self.log_base - mean)
+
     def _mean_entropy(self, raw: Raw, log_weight: Float[Tensor, ""]) -> Float[Tensor, ""]:
         """What is held in the band."""
         logits = self._logits(raw, log_weight.exp())
