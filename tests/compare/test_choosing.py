@@ -53,7 +53,12 @@ def base(tmp_path: Path) -> TrainSettings:
     for part in ("train", "test"):
         plain_folder(tmp_path / "pets" / part)
     return TrainSettings.from_mapping(
-        {"data": str(tmp_path / "pets"), "data.image_size": 16, "trainer.max_epochs": 2}
+        {
+            "data": str(tmp_path / "pets"),
+            "data.image_size": 16,
+            "trainer.max_epochs": 2,
+            "phi.goal": "loss",
+        }
     )
 
 

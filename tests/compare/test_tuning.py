@@ -23,7 +23,12 @@ from instaaug.runs.settings import TrainSettings
 from instaaug.yaml_files import read_yaml
 from tests.runs.conftest import few_sprites
 
+PAPER = {  # its grid, and what φ looks for there
+    "crop": {"grid": [[0.375, 16], [0.75, 8], [1.0, 1]], "max_outside": 1.0},
+    "phi": {"goal": "loss", "learning_rate": 1e-3},
+}
 CONFIG = TrainSettings.from_mapping(
+    PAPER,
     {
         "trainer.max_epochs": 16,
         "data.image_size": 16,
@@ -31,7 +36,7 @@ CONFIG = TrainSettings.from_mapping(
         "phi.width": 0.25,
         "model.width": 0.25,
         "trainer.accelerator": "cpu",
-    }
+    },
 )
 N_IMAGES = 400
 CENTER, RATE = 0.13, 1e-4  # the planted optimum; the default is 0.077 and 1e-3
@@ -44,7 +49,7 @@ def quality(config: TrainSettings) -> float:
     band = config.entropy.diversity
     low, high = band if isinstance(band, tuple) else (0.06, 0.10)
     off_center = log(low * high) / 2 - log(CENTER)
-    off_rate = log(config.phi.learning_rate / RATE) / 4
+    off_rate = log((config.phi.learning_rate or 1e-3) / RATE) / 4
     highest = 0.9 if config.phi.conditioning == "input" else 0.6
     return highest * exp(-(off_center**2) - off_rate**2)
 
@@ -443,14 +448,14 @@ def test_crops_are_searched_from_the_papers_advice_up_on_any_grid(
     grid: tuple[tuple[float, int], ...],
 ) -> None:
     """2 to 4 of log 321 nats are shares of 0.023 to 0.17."""
-    space = space_of(TrainSettings.from_mapping({"transforms": "crop", "crop.grid": grid}))
+    space = space_of(TrainSettings.from_mapping(PAPER, {"transforms": "crop", "crop.grid": grid}))
     assert space.bounds["crop/center"] == pytest.approx((exp(2) / 321, 0.8))
     assert space.bounds["crop/width"] == pytest.approx((0.1, log(0.8) + log(321) - 2))
     assert space.bounds["phi.learning_rate"] == (1e-5, 1e-2)
 
 
 def test_the_whole_of_the_advice_can_be_reached_in_nats() -> None:
-    config = TrainSettings.from_mapping({"transforms": "crop"})
+    config = TrainSettings.from_mapping(PAPER, {"transforms": "crop"})
     space = space_of(config)
     point = {**space.start, "crop/center": exp(3) / 321, "crop/width": 2.0}
     assert limits_at(config, space, point)["crop"] == pytest.approx((2.0, 4.0), abs=1e-3)
@@ -470,6 +475,7 @@ def test_the_whole_of_the_advice_can_be_reached_in_nats() -> None:
         {"transforms": ["crop", "hsv_jitter"], "phi.learning_rate": 0.3},
         {"transforms": ["flip", "rotation"], "phi.learning_rate": 1e-7},
         {"transforms": "crop", "phi.estimator": "closed_form"},
+        {"transforms": "crop", "phi.goal": "usefulness", "phi.learning_rate": None},
         {"transforms": "crop", "phi.estimator": "closed_form", "phi.sizes": "uniform"},
         {"transforms": "crop", "phi.network": "model", "phi.signal": "rotating"},
         {"transforms": "crop", "crop.grid": "receptive", "phi.step": "separate"},
@@ -478,7 +484,7 @@ def test_the_whole_of_the_advice_can_be_reached_in_nats() -> None:
 def test_the_space_contains_its_start_and_every_corner_can_be_built(
     changes: dict[str, Any],
 ) -> None:
-    config = TrainSettings.from_mapping(changes)
+    config = TrainSettings.from_mapping(PAPER, changes)
     space = space_of(config)
     assert space.start.keys() == {*space.bounds, "learner"}
     assert space.learners == ("input", "none", "random")
@@ -502,7 +508,7 @@ def test_the_space_contains_its_start_and_every_corner_can_be_built(
 
 @pytest.mark.parametrize("transforms", ["rotation", "hsv_jitter"])
 def test_ranges_are_searched_on_both_sides_of_the_default(transforms: str) -> None:
-    space = space_of(TrainSettings.from_mapping({"transforms": transforms}))
+    space = space_of(TrainSettings.from_mapping(PAPER, {"transforms": transforms}))
     ((name, (low, high)),) = space.own_ranges.items()
     lowest, highest = space.bounds[f"{name}/center"]
     assert lowest < 0.6 * low
@@ -512,7 +518,7 @@ def test_ranges_are_searched_on_both_sides_of_the_default(transforms: str) -> No
 def test_a_band_alone_is_a_pair_and_several_have_names() -> None:
     for transforms, kind in (["crop"], tuple), (["crop", "rotation"], dict):
         config = TrainSettings.from_mapping(
-            {"transforms": transforms, "entropy.band": {"crop": (3.0, 3.5)}}
+            PAPER, {"transforms": transforms, "entropy.band": {"crop": (3.0, 3.5)}}
         )
         space = space_of(config)
         found = space.settings_at(config, space.start)
@@ -526,7 +532,7 @@ def test_a_band_alone_is_a_pair_and_several_have_names() -> None:
 
 
 def test_a_single_choice_has_no_band() -> None:
-    config = TrainSettings.from_mapping({"transforms": "crop", "crop.grid": [[1.0, 1]]})
+    config = TrainSettings.from_mapping(PAPER, {"transforms": "crop", "crop.grid": [[1.0, 1]]})
     space = space_of(config)
     assert list(space.bounds) == ["phi.learning_rate"]
     found = space.settings_at(config, {"phi.learning_rate": 0.00012345, "learner": 0})
@@ -534,7 +540,7 @@ def test_a_single_choice_has_no_band() -> None:
 
 
 def test_crops_below_the_smallest_side_are_left_out_and_the_band_is_possible() -> None:
-    config = TrainSettings.from_mapping({"transforms": "crop"})
+    config = TrainSettings.from_mapping(PAPER, {"transforms": "crop"})
     space = space_of(config)
     found = space.settings_at(config, {**space.start, "smallest": 0.5})
     assert found.crop.grid == ((0.75, 8), (1.0, 1))
@@ -572,7 +578,7 @@ def test_crops_below_the_smallest_side_are_left_out_and_the_band_is_possible() -
 def test_random_ranges_are_searched_like_learned_ones(
     given: dict[str, Any], bounds: dict[str, Any], changes: dict[str, Any]
 ) -> None:
-    config = TrainSettings.from_mapping(given)
+    config = TrainSettings.from_mapping(PAPER, given)
     space = space_of(config)
     assert (space.bounds, space.learners) == (bounds, ())
     highest = {name: high for name, (_, high) in bounds.items()}
@@ -594,7 +600,7 @@ def test_a_search_falls_back_to_random_and_says_so(tmp_path: Path) -> None:
 
 
 def test_an_ablation_is_compared_with_random_and_stays_one() -> None:
-    config = TrainSettings.from_mapping({"transforms": "crop", "phi.conditioning": "none"})
+    config = TrainSettings.from_mapping(PAPER, {"transforms": "crop", "phi.conditioning": "none"})
     assert space_of(config).learners == ("none", "random")
 
 

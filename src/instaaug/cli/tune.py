@@ -14,7 +14,13 @@ from instaaug.cli.settings import choose_settings
 from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar
 from instaaug.compare.plan import parse_duration
 from instaaug.compare.search_space import describe_choice, describe_settings
-from instaaug.compare.tuning import TuningResult, format_score, tune, with_validation
+from instaaug.compare.tuning import (
+    TuningResult,
+    format_score,
+    learns_from_validation,
+    tune,
+    with_validation,
+)
 from instaaug.compare.tuning_trials import TrialRecord, TuningFolder
 from instaaug.report.charts.tuning import TunedTrial, draw_tuning
 from instaaug.report.comparison import one_line, shorten_words
@@ -74,6 +80,11 @@ def _print_result(
     print_words(console, verdict[0].upper() + verdict[1:])
     if not result.verdict.is_default:
         print_words(console, describe_choice(folder.read_settings(), result.config))
+        if learns_from_validation(folder.read_settings()):
+            print_words(
+                console,
+                "φ learns from validation images as well, which favors it over random transforms.",
+            )
         print_words(
             console,
             "The score of the best of several is optimistic: it was chosen by it. Only the test "

@@ -8,7 +8,7 @@ import numpy as np
 from instaaug.compare.contenders import Contender
 from instaaug.compare.search_space import SearchSpace, changed_settings, describe_choice
 from instaaug.compare.state import Choice, ComparisonState
-from instaaug.compare.tuning import tune
+from instaaug.compare.tuning import learns_from_validation, tune
 from instaaug.compare.tuning_trials import RunTrial, run_trial
 from instaaug.data import LabeledImages
 from instaaug.errors import ArgumentError
@@ -72,6 +72,7 @@ def choose_settings_of(
         sentence = describe_choice(settings.with_full_paths(), result.config)
         is_luck = not (result.verdict.is_default or result.verdict.is_beyond_noise)
         doubt = "; the lead may be chance" if is_luck else ""
+        doubt += "; φ learned from these as well" if learns_from_validation(settings) else ""
         sentence = f"{sentence} ({len(result.records)} trials on validation images{doubt}.)"
         on_message(f"{contender.label}: {sentence}")
         changes = changed_settings(settings.with_full_paths(), result.config)

@@ -9,7 +9,7 @@ from instaaug.augmentation import Augmenter, InstaAug
 from instaaug.errors import ArgumentError
 from instaaug.methods import RandomAugmentation, RandomResizedCrop
 from instaaug.parameterizations import CropGrid, equal_sizes
-from instaaug.runs.build import phi_rate
+from instaaug.runs.build import phi_rate, settle_phi
 from instaaug.runs.settings import TrainSettings
 from instaaug.spaces import Boxes, Interval, Level, Space
 
@@ -239,7 +239,7 @@ def _possible(config: TrainSettings, name: str, band: Bounds) -> Bounds:
         return band
     grid = CropGrid(config.crop.grid, max_outside=config.crop.max_outside)
     least, most = 0.0, grid.max_entropy
-    if config.phi.estimator == "closed_form":  # at most that of equally probable sizes
+    if settle_phi(config).estimator == "closed_form":  # at most that of equally probable sizes
         base = equal_sizes(grid)
         most = float(-(base.exp() * base).sum())
         least = log(len(grid.levels)) if config.phi.sizes == "uniform" else 0.0

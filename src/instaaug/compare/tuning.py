@@ -24,7 +24,7 @@ from instaaug.data.cache import OnProgress
 from instaaug.errors import ArgumentError, DataError, InstaAugError, NonFiniteError
 from instaaug.files import lock_folder
 from instaaug.methods.fast_auto_augment import import_optuna, quiet_optuna
-from instaaug.runs.build import build_task
+from instaaug.runs.build import build_task, settle_phi
 from instaaug.runs.folder import DataFacts
 from instaaug.runs.settings import Task, TrainSettings
 from instaaug.runs.training import load_splits
@@ -39,6 +39,7 @@ __all__ = [
     "Verdict",
     "format_score",
     "judge",
+    "learns_from_validation",
     "tune",
     "with_validation",
 ]
@@ -232,10 +233,16 @@ def tune(
 
 
 def with_validation(config: TrainSettings) -> TrainSettings:
-    """The settings of the trials: these, with validation images."""
+    """The settings of the trials: these, with validation images, from which φ does not learn."""
     if config.data.validation_fraction:
         return config
-    return config.override({"data.validation_fraction": DEFAULT_VALIDATION})
+    goal = settle_phi(config).goal  # it depends on whether there are such images
+    return config.override({"data.validation_fraction": DEFAULT_VALIDATION, "phi.goal": goal})
+
+
+def learns_from_validation(config: TrainSettings) -> bool:
+    """Whether φ learns from the images that trials are compared on."""
+    return config.method.name == "instaaug" and settle_phi(config).signal == "validation"
 
 
 def _search(
