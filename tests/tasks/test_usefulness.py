@@ -23,7 +23,8 @@ FEW = T.Crop(levels=((0.5, 2), (1.0, 1)), max_outside=0.0)
 def shortcut_images() -> tuple[LabeledImages, CrossFit]:
     """Red in the upper left tells most labels; green in the lower right tells all but in the fold.
 
-    So the lower right has the lowest loss in training, and is useless to images of the fold.
+    So the lower right has the lowest loss in training, and is useless to images of the fold. After
+    an epoch the model knows all training images by heart, and no view is of use any more.
     """
     generator = np.random.default_rng(0)
     labels = generator.integers(2, size=N_IMAGES)
@@ -35,7 +36,7 @@ def shortcut_images() -> tuple[LabeledImages, CrossFit]:
     pixels[:, :half, :half, 0] = 255 * signal[:, None, None]
     pixels[:, half:, half:, 1] = 255 * mark[:, None, None]
     data = LabeledImages(pixels, torch.from_numpy(labels), classes=("a", "b"))
-    return data, CrossFit(data, (np.arange(N_KEPT),), end=20)
+    return data, CrossFit(data, (np.arange(N_KEPT),), end=1)
 
 
 def learn(cross_fit: CrossFit, data: LabeledImages, **settings: Any) -> tuple[InstaAug, EachStep]:
@@ -49,7 +50,7 @@ def learn(cross_fit: CrossFit, data: LabeledImages, **settings: Any) -> tuple[In
     )  # fmt: skip
     note = EachStep(lambda _: parameters_of(aug))
     loader = BatchLoader(data, 50, seed=0, left_out=cross_fit.rows)
-    fit(task, loader, epochs=22, callbacks=[note])
+    fit(task, loader, epochs=2, callbacks=[note])
     return aug.eval(), note
 
 
