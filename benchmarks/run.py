@@ -6,6 +6,7 @@ from rich.console import Console
 
 from benchmarks import (
     budgets,
+    color,
     contrastive,
     exact_gradient,
     fine_tuning,
@@ -33,7 +34,7 @@ PRINTING = {
     m.__name__.split(".")[-1]: m
     for m in (
         *(budgets, memory, scaling, where_time_goes, phi_resolution, variance, rotation),
-        *(tiny_imagenet, leaderboard, fine_tuning, contrastive),
+        *(color, tiny_imagenet, leaderboard, fine_tuning, contrastive),
         *(frozen, exact_gradient, transfer, retrieval),
     )
 }
