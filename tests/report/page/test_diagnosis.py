@@ -66,6 +66,16 @@ def test_saturation_is_told() -> None:
     assert "rotation: saturated" not in titles(turns(-0.9, 0.9, spread=0.1))
 
 
+def test_a_side_at_the_edge_is_told_unless_all_are() -> None:
+    title = "rotation: at the edge of its range"
+    (found,) = diagnose([turns(-0.5, 0.97, spread=0.1)])
+    assert found["title"] == title
+    assert "covers 97% of the room above 0" in found["words"]
+    assert "--entropy.per side" in found["advice"]
+    assert title in titles(turns(-0.01, 0.6, spread=0.1))  # one-sided
+    assert title not in titles(turns(-1.0, 1.0))
+
+
 def test_a_range_without_width_has_collapsed() -> None:
     (first, *_) = diagnose([turns(-0.001, 0.001, spread=0.1)])
     assert first["title"] == "rotation: collapsed"

@@ -89,8 +89,10 @@ def _edges(factor: ObservedFactor) -> Iterator[PageWarning]:
     """A warning on the sides of a learned range that have drifted to an edge."""
     if factor.entropy is None or factor.low is None or factor.high is None:
         return
-    if not isinstance(factor.space, Interval):
-        return
+    if not isinstance(factor.space, Interval) or _is_saturated(
+        factor, float(factor.entropy.mean())
+    ):
+        return  # all sides are at their edges: that is said already
     ranges = learned_ranges(factor.space, factor.low, factor.high)
     sentences = [sentence for r in ranges for sentence in r.edges()]
     if sentences:
