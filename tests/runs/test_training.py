@@ -10,7 +10,9 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from safetensors.torch import load_file
 from typing_extensions import override
 
+from instaaug.data import DataSplits
 from instaaug.errors import ArgumentError, ShapeError
+from instaaug.runs import training
 from instaaug.runs.build import build_task
 from instaaug.runs.folder import Run
 from instaaug.runs.inference import evaluate_run
@@ -19,6 +21,7 @@ from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import load_splits, resume, train
 from tests.runs.conftest import N_TEST, N_TRAIN
 from tests.support.picture_folders import gray_levels
+from tests.support.tiny_training import labeled_halves
 
 SMALL = TrainSettings.from_mapping(
     {
@@ -70,7 +73,8 @@ def test_augmented_scores_and_learned_numbers_say_what_they_are(tmp_path: Path) 
     assert set(test["augmented"]) == SCORES | {"n_samples"}
     assert test["augmented"]["n_samples"] == 2
     assert set(test["learned"]) == {"rotation"}
-    assert set(test["learned"]["rotation"]) == {"entropy", "band", "weight"}
+    told = {"entropy", "band", "weight", "ranges", "spread", "edges"}
+    assert set(test["learned"]["rotation"]) == told
 
 
 def test_one_seed_is_bit_identical_and_another_is_not(tmp_path: Path) -> None:
@@ -286,3 +290,19 @@ def test_splits_are_those_of_the_settings() -> None:
     first, again = load_splits(SMALL), load_splits(SMALL)
     assert first.hash == again.hash
     assert load_splits(SMALL.override({"data.validation_fraction": 0.5})).hash != first.hash
+
+
+@pytest.mark.parametrize(
+    ("transforms", "n_phi", "n_unseen"), [("crop", 30, 10), ("rotation", 40, 40)]
+)
+def test_what_phi_learns_from_chooses_nothing(transforms: str, n_phi: int, n_unseen: int) -> None:
+    """φ of crops learns from validation images; that of rotations does not."""
+    images = labeled_halves(40, side=16)
+    splits = DataSplits(images, images, labeled_halves(8, side=16, seed=1))
+    config = SMALL.override({"transforms": transforms})
+    seen, unseen = training._share_validation(config, splits)
+    assert seen is not None
+    assert unseen is not None
+    assert (len(seen), len(unseen)) == (n_phi, n_unseen)
+    rows = [set(range(40)) if part.rows is None else set(part.rows) for part in (seen, unseen)]
+    assert (rows[0] & rows[1] == set()) == (n_unseen < 40)

@@ -67,6 +67,7 @@ N_SAMPLES = 7
 MOST_SUMMARIZED = 2000
 MOST_CORRELATED = 100  # images, each of which the model sees twenty times
 MOST_MEASURED = 200
+UNSEEN = 0.25  # of the validation images, where φ learns from the others
 
 
 def train(
@@ -251,7 +252,7 @@ def _cross_fit(config: TrainSettings, splits: DataSplits) -> CrossFit | None:
     return make_cross_fit(
         splits.train,
         settle_phi(config).signal,
-        validation=splits.validation,
+        validation=_share_validation(config, splits)[0],
         fraction=config.data.held_out_fraction,
         share=config.phi.signal_share,
         n_epochs=config.trainer.max_epochs,
@@ -309,6 +310,21 @@ def _fit(
     return results
 
 
+def _share_validation(
+    config: TrainSettings, splits: DataSplits
+) -> tuple[LabeledImages | None, LabeledImages | None]:
+    """Validation images that φ may learn from, and those from which nothing has learned.
+
+    Where φ learns from validation images, a quarter of them is kept from it, too.
+    """
+    images, method = splits.validation, find_method(config.method.name)
+    learns = method.learns_from_training_loss and settle_phi(config).signal == "validation"
+    if not images or not learns:
+        return images, images
+    parts = split(images, test_fraction=UNSEEN, seed=config.seed, by=config.data.split)
+    return parts.train, parts.test
+
+
 def _choose_views(
     task: AugmentedTask, splits: DataSplits, config: TrainSettings
 ) -> ViewChoice | None:
@@ -328,12 +344,13 @@ def _choose_views(
         batches = (task.normalize(x.to(task.mean.device)) for x, _ in seen)
         aug.set_dependence(1.0 if wanted == "auto" else wanted, batches)
     has_views = aug.averages_views and config.method.name != "none"
-    if not (isinstance(task, SupervisedTask) and has_views) or splits.validation is None:
+    unseen = _share_validation(config, splits)[1]
+    if not (isinstance(task, SupervisedTask) and has_views) or not unseen:
         return None
     is_open = config.views.merge == "auto" and aug.merge == "logit"
     choice = choose_test_views(
         task,
-        _some_batches(splits.validation, MOST_IMAGES, config),
+        _some_batches(unseen, MOST_IMAGES, config),
         n_views=config.views.n_views,
         merge=None if is_open else aug.merge,
         select=config.views.select,
@@ -359,7 +376,8 @@ def _measure_augmentation(
     """
     if not isinstance(task, SupervisedTask) or not task.augmenter.changes_single_images:
         return None
-    unseen = splits.test if splits.validation is None else splits.validation
+    validation = _share_validation(config, splits)[1]
+    unseen = validation or splits.test
     parts = [list(_some_batches(part, MOST_MEASURED, config)) for part in (unseen, splits.train)]
     found = measure_augmentation(task, *parts, seed=config.seed)
     return {**found, "words": describe_diagnostics(found)}
