@@ -57,7 +57,7 @@ def test_the_help_of_train_has_every_setting_in_its_panel(
     assert all(f"─ {info.section} ─" in text for info in infos)
     for words in (
         "Passes through the training images. [default: 20]",
-        "Boxes: [side, places per axis] of each size. [default: [[0.375, 16], [0.75, 8], [1, 1]]]",
+        "Boxes: [side, places per axis] of each size. [default: [[0.25, 16], [0.5, 8]]]",
         "Optimizer of the model. One of sgd, adam, adamw. [default: adamw]",
         "Compile the model: slower to start, then faster. [default: false]",
     ):

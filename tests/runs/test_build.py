@@ -75,8 +75,9 @@ def test_a_regression_has_its_task() -> None:
 @pytest.mark.parametrize(
     ("settings", "baseline"),
     [
-        ({}, "value"),
-        ({"phi.baseline": "critic"}, "critic"),
+        ({}, "rloo"),  # the closed form
+        ({"phi.goal": "loss"}, "value"),
+        ({"phi.goal": "loss", "phi.baseline": "critic"}, "critic"),
         ({"phi.baseline": "rloo", "phi.conditioning": "none", "n_samples": 2}, "rloo"),
         ({"phi.conditioning": "none"}, "batch"),  # nothing to predict the loss from
         ({"phi.conditioning": "class"}, "batch"),

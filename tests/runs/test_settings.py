@@ -36,7 +36,6 @@ from instaaug.runs.settings import (
 from instaaug.settings import SettingInfo, setting_infos
 from instaaug.tasks import Checkpoints
 from instaaug.tasks.optimization import OptimizerName, ScheduleName
-from instaaug.transforms import PAPER_LEVELS
 from instaaug.transforms.local import LOCAL_LEVELS
 from tests.support.tiny_training import labeled_halves, parameters_of
 
@@ -265,7 +264,7 @@ EFFECTS: Mapping[str, Effect] = {
     "method": ("mixup", lambda seen: type(seen.task.augmenter)),
     "crop.grid": ([[1, 1], [0.5, 2]], boxes),
     "crop.layers": ([1], boxes_of_phi),
-    "crop.max_outside": (0.0, boxes),
+    "crop.max_outside": (1.0, boxes),
     "crop.size": (8, lambda seen: seen.settings.transform.size),
     "local.grid": ([[0.5, 2]], boxes_of_phi),
     "entropy": ([-1.0, -0.5], band),
@@ -708,8 +707,7 @@ def test_the_choices_are_those_of_the_library(name: str, known: tuple[str, ...])
     assert set(get_args(kind)) == set(known)
 
 
-def test_the_boxes_are_those_of_the_library() -> None:
-    assert TRAIN["crop.grid"].default == PAPER_LEVELS
+def test_the_boxes_of_local_transforms_are_those_of_the_library() -> None:
     assert TRAIN["local.grid"].default == LOCAL_LEVELS
 
 

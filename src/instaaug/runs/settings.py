@@ -182,16 +182,15 @@ class CropSettings(Settings):
     )
     layers: tuple[int, ...] | None = setting(
         None,
-        "Maps of φ's network whose units' boxes are taken by receptive, numbered from 0, finest "
-        "first; all whose units see less than the image if absent.",
+        "Maps of φ's network that receptive takes, from 0, the finest; if absent, all whose units "
+        "see less than the image.",
     )
     max_outside: float = setting(
         0.0, "Share of a box, per axis, that may lie outside of the image.", at_least=0, at_most=1
     )
     size: int | None = setting(
         None,
-        "Side in pixels of what the model sees; views are cut from the larger images, so that "
-        "they keep their detail. The images' own if absent.",
+        "Side in pixels of what the model sees, cut from larger images; their own if absent.",
         at_least=8,
     )
 
@@ -285,14 +284,13 @@ class PhiSettings(Settings):
     )
     goal: Literal["auto", "loss", "usefulness"] = setting(
         "auto",
-        "What it looks for: views with a low loss, as in the paper, or views from which the model "
-        "learns what helps with images that it has not seen; auto is usefulness for crops.",
+        "What it looks for: views of low loss, as in the paper, or views from which the model "
+        "learns what helps with other images; auto is usefulness for crops.",
     )
     signal: Literal["auto", "training", "validation", "held_out", "rotating"] = setting(
         "auto",
-        "Images it learns from: those of the model; validation images; or some that are kept "
-        "from the model for a while, `data.held_out_fraction` of all, the same ones or folds in "
-        "turn. auto is validation for usefulness, else training.",
+        "Images it learns from: those of the model, validation images, or some that the model "
+        "gets later (rotating: folds in turn); auto is validation for usefulness.",
     )
     signal_share: float = setting(
         0.6,
