@@ -39,7 +39,8 @@ MANY_BOXES = 24_000  # for which a few epochs of Adam are steps enough
 EPOCHS = 6  # of Adam, for many boxes
 WARM_STEPS, LAST_STEPS = 8, 30  # of L-BFGS, from another head, and for the head that is kept
 FEWEST_STEPS, MOST_STEPS = 20, 200  # of L-BFGS, for few boxes
-WORK = 3e9  # multiply-adds of a head; small problems are solved to the end
+WORK = 6e9  # multiply-adds of a head; small problems are solved to the end
+FEWEST_COLUMNS = 32  # fewer classes take as long
 SHARPNESS = 0.5  # of confidence, while candidates are compared
 
 Logits = Float[Tensor, "n k classes"]
@@ -355,7 +356,8 @@ class _Search:
         n_boxes = int((weights > 0).sum())
         epochs, steps = (EPOCHS, 0) if start is None else (0, WARM_STEPS)
         if n_boxes < MANY_BOXES:
-            affordable = WORK / (n_boxes * self.z.shape[2] * self.data.num_classes)
+            columns = max(self.data.num_classes, FEWEST_COLUMNS)
+            affordable = WORK / (n_boxes * self.z.shape[2] * columns)
             epochs, steps = 0, min(MOST_STEPS, max(FEWEST_STEPS, int(affordable)))
         return fit_head(
             self.z[rows], weights, self.targets[rows], num_classes=self.data.num_classes,
