@@ -396,8 +396,13 @@ class InstaAug(Augmenter):
     def uninformed_views(self, x: Images, generator: Generator | None = None) -> Rendered:
         """One view of each input as a φ that knows nothing would draw it, in closed form."""
         named = zip(self.phi.names, self.phi.families, strict=True)
-        nothing = {n: f(x.new_zeros(len(x), int(f.n_raw))) for n, f in named}
-        joint = Joint(nothing)
+        joint = Joint(
+            {
+                name: family(x.new_zeros(len(x), family.n_raw))
+                for name, family in named
+                if isinstance(family, ClosedFormFamily)
+            }
+        )
         return self.render(x, joint.theta(joint.draw(1, generator=generator))[0])
 
     def preferences(self, joint: Joint) -> dict[str, Float[Tensor, "batch k"]]:

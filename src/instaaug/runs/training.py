@@ -249,9 +249,11 @@ def _cross_fit(config: TrainSettings, splits: DataSplits) -> CrossFit | None:
     """What is kept from the model for φ, if it learns, and is to learn from that."""
     if not find_method(config.method.name).learns_from_training_loss:
         return None
+    signal = settle_phi(config).signal
+    assert signal != "auto"  # noqa: S101  # it is settled
     return make_cross_fit(
         splits.train,
-        settle_phi(config).signal,
+        signal,
         validation=_share_validation(config, splits)[0],
         fraction=config.data.held_out_fraction,
         share=config.phi.signal_share,
