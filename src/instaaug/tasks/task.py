@@ -285,7 +285,7 @@ class AugmentedTask(LightningModule, ABC):
             objective = self.augmenter.objective(losses, batch, signal=-useful)
         self._learn(objective)
         if learns and self.n_steps % SIGNAL_EVERY == 0:
-            self._ask_others(usefulness, self.cross_fit, len(x), generator)
+            self._ask_others(usefulness, self.cross_fit, -(-len(x) // 2), generator)
         self._note({"loss": losses.detach().mean(), **self.augmenter.monitor(batch)})
 
     def _ask_others(
