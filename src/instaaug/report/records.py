@@ -242,9 +242,7 @@ def describe_learned(records: Sequence[RunRecord]) -> str:
     for factor in dict.fromkeys(name for learned in told for name in learned):
         parts = []
         for name, words in LEARNED_WORDS.items():
-            values: list[Any] = [
-                _within(Path(), t, factor).get(name) for t in told if factor in t
-            ]
+            values: list[Any] = [_within(Path(), t, factor).get(name) for t in told if factor in t]
             if values and all(map(_is_finite, values)):
                 parts.append(words.format(sum(values) / len(values)))
         if parts:

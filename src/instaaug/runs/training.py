@@ -51,7 +51,7 @@ from instaaug.tasks.callbacks import sample_sheet
 from instaaug.tasks.cross_fit import CrossFit, make_cross_fit
 from instaaug.tasks.diagnostics import describe_diagnostics, measure_augmentation
 from instaaug.tasks.representation import Representation, collect_features
-from instaaug.tasks.view_choice import MOST_IMAGES, ViewChoice, choose_test_views
+from instaaug.tasks.view_choice import FEWEST, MOST_IMAGES, ViewChoice, choose_test_views
 
 __all__ = [
     "evaluate_task",
@@ -67,7 +67,7 @@ N_SAMPLES = 7
 MOST_SUMMARIZED = 2000
 MOST_CORRELATED = 100  # images, each of which the model sees twenty times
 MOST_MEASURED = 200
-UNSEEN = 0.25  # of the validation images, where φ learns from the others
+UNSEEN, MOST_UNSEEN = 0.25, 0.5  # of the validation images, where φ learns from the others
 
 
 def train(
@@ -317,13 +317,17 @@ def _share_validation(
 ) -> tuple[LabeledImages | None, LabeledImages | None]:
     """Validation images that φ may learn from, and those from which nothing has learned.
 
-    Where φ learns from validation images, a quarter of them is kept from it, too.
+    Where φ learns from validation images, a quarter of them is kept from it, too, or up to a half
+    if it takes that many to choose by. Where there are too few for both, φ gets all.
     """
     images, method = splits.validation, find_method(config.method.name)
     learns = method.learns_from_training_loss and settle_phi(config).signal == "validation"
     if not images or not learns:
         return images, images
-    parts = split(images, test_fraction=UNSEEN, seed=config.seed, by=config.data.split)
+    share = max(UNSEEN, (FEWEST + len(images.classes)) / len(images))  # by class, rounded down
+    if share > MOST_UNSEEN:
+        return images, None
+    parts = split(images, test_fraction=share, seed=config.seed, by=config.data.split)
     return parts.train, parts.test
 
 
