@@ -9,7 +9,6 @@ from benchmarks import (
     color,
     contrastive,
     exact_gradient,
-    fine_tuning,
     frozen,
     frozen_cost,
     input_pipeline,
@@ -34,7 +33,7 @@ PRINTING = {
     m.__name__.split(".")[-1]: m
     for m in (
         *(budgets, memory, scaling, where_time_goes, phi_resolution, variance, rotation),
-        *(color, tiny_imagenet, leaderboard, fine_tuning, contrastive),
+        *(color, tiny_imagenet, leaderboard, contrastive),
         *(frozen, exact_gradient, transfer, retrieval),
     )
 }
