@@ -27,7 +27,7 @@ from instaaug.data import DataSplits, LabeledImages, load_data
 from instaaug.runs.build import load_task
 from instaaug.runs.folder import Run
 from instaaug.runs.settings import TrainSettings
-from instaaug.runs.training import train
+from instaaug.runs.training import resume, train
 from instaaug.tasks import BatchLoader, evaluate, make_predictor
 from paper.lights import LIGHTS, relit_set
 
@@ -108,7 +108,7 @@ def score(
     out = RUNS / f"{name.replace(' ', '_')}-{n_lights}-{seed}"
     file = out / f"{part}.json"
     if not (out / "results.json").is_file():
-        train(settings(n_lights, seed, options), out)
+        resume(out) if out.exists() else train(settings(n_lights, seed, options), out)
     if not file.is_file():
         results = json.loads((out / "results.json").read_text())
         row: dict[str, Any] = {"lights": n_lights, "seed": seed}

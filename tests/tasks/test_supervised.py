@@ -102,11 +102,12 @@ def angle_task(kind: str, splits: DataSplits) -> RegressionTask:
     torch.manual_seed(0)
     mean, std = channel_statistics(splits.train)
     transforms = [T.Rotation(), T.HSVJitter()]
+    wide = {"rotation": (0.005, 0.75), "hsv_jitter": (0.25**3, 0.75**3)}
     shared: dict[str, Any] = {"mean": mean, "std": std, "padding_mode": "border"}
     augmenter = (
         RandomAugmentation(transforms, **shared)
         if kind == "random"
-        else InstaAug(transforms, diversity={"rotation": (0.005, 0.75)}, weight=0.001, **shared)
+        else InstaAug(transforms, diversity=wide, weight=0.001, **shared)
     )
     return RegressionTask(
         SmallCNN(1),
