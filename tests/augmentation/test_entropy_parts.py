@@ -55,7 +55,8 @@ def test_a_side_that_vanishes_is_pushed_back_although_the_sum_is_in_its_band() -
     """The value only brightens, the hue covers its circle: one band on the sum sees no wrong."""
     weights = {}
     for per in ("factor", "side"):
-        aug = InstaAug("hsv_jitter", per=per, conditioning="none")
+        band = (0.25**3, 0.75**3)  # a quarter to three quarters of each of three parameters
+        aug = InstaAug("hsv_jitter", per=per, conditioning="none", diversity=band)
         # below: hue, saturation, value; above: the same
         raw = torch.tensor([6.0, 0.0, -5.0, 6.0, 0.0, 2.0])
         with torch.no_grad():
@@ -82,7 +83,7 @@ def test_parts_can_be_named() -> None:
     assert shares["hsv_jitter.value.below"] == pytest.approx((0.5, 0.6))
     assert shares["hsv_jitter.value.above"] == pytest.approx((0.5, 0.6))
     assert shares["hsv_jitter.hue.below"] == pytest.approx((0.1, 0.2))
-    assert shares["hsv_jitter.hue.above"] == pytest.approx((0.25, 0.75))
+    assert shares["hsv_jitter.hue.above"] == pytest.approx((0.25, 0.5))
     low = log(0.05 + 0.125) + log(0.25 * 2 * log(4)) + log(0.5 * 2 * log(2))
     assert aug.limits["hsv_jitter"][0] == pytest.approx(low)
 

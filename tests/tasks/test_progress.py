@@ -38,7 +38,8 @@ def test_every_epoch_leaves_a_line_with_its_numbers(*, terminal: bool) -> None:
         assert f"{i}/2" in line
         assert f"loss {row['train/loss']:.3f}" in line
         assert f"entropy rotation {row['train/entropy/rotation']:.3f}" in line
-        assert f"λ rotation {row['train/weight/rotation']:.3f}" in line
+        for side in ("rotation.angle.below", "rotation.angle.above"):
+            assert f"λ {side} {row[f'train/weight/{side}']:.3f}" in line
         assert f"val top1 {row['validation/top1']:.1%}" in line
         assert "ece" not in line
 
