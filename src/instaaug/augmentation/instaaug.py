@@ -604,12 +604,10 @@ class InstaAug(Augmenter):
         settings, phi, band = self.settings, self.phi, self.band
         spaces = self.transform.spaces
         for name, family in zip(phi.names, phi.families, strict=True):
-            low, high = self.limits[name]
             what = phi.grids[name].description if name in phi.grids else _extent(spaces[name])
-            lines.append(
-                f"{name}: {what}, entropy in [{low:.2f}, {high:.2f}] of {family.max_entropy:.2f} "
-                f"nats{self._describe_weight(name)}"
-            )
+            assert isinstance(family, Family)  # noqa: S101  # a module list holds any module
+            held = self._describe_band(name, family)
+            lines.append(f"{name}: {what}, {held}{self._describe_weight(name)}")
         how = CONDITIONS[settings.conditioning]
         if phi.network is not None:
             count = sum(p.numel() for p in phi.parameters())
@@ -621,6 +619,21 @@ class InstaAug(Augmenter):
         gradients = [score] * (True in kinds) + ["pathwise gradient"] * (False in kinds)
         lines.append(f"{how}, {' and '.join(gradients)}, λ by the {band.rule} rule")
         return "\n".join(lines)
+
+    def _describe_band(self, name: str, family: Family) -> str:
+        """What is held, in words."""
+        low, high = self.limits[name]
+        if not (isinstance(family, ClosedFormFamily) and family.is_relative):
+            return f"entropy in [{low:.2f}, {high:.2f}] of {family.max_entropy:.2f} nats"
+        most, least = (family.base_entropy - end for end in (low, high))
+        base = "all sizes alike" if name in self.phi.grids else "uniform"
+        return f"{least:.2g} to {most:.2g} nats from {base}"
+
+    def band_of(self, name: str) -> Band | None:
+        """The band of a factor's entropy; None where the distance from a base measure is held."""
+        family = dict(zip(self.phi.names, self.phi.families, strict=True))[name]
+        is_relative = isinstance(family, ClosedFormFamily) and family.is_relative
+        return None if is_relative else self.limits[name]
 
     @property
     def holds_factors(self) -> bool:

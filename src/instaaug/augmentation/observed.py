@@ -173,7 +173,7 @@ def _factors(
                 space,
                 part,
                 max_entropy=most[name],
-                band=augmenter.limits[name] if augmenter.holds_factors else None,
+                band=augmenter.band_of(name) if augmenter.holds_factors else None,
             ),
             joint[name],
         )

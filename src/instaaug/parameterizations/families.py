@@ -414,6 +414,11 @@ class ClosedFormFamily(Family):
         divergence = (log_probs.exp() * (log_probs - base)).sum(dim=-1)
         return _entropies(base) - divergence.mean()
 
+    @property
+    def base_entropy(self) -> float:
+        """The entropy where nothing is known."""
+        return float(_entropies(self.log_base))
+
     @override
     def raw_at(self, entropy: float) -> Float[Tensor, " n_raw"]:
         """No row is better than another: the base measure, whatever the entropy."""

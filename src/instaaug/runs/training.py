@@ -318,7 +318,7 @@ def _share_validation(
     """Validation images that φ may learn from, and those from which nothing has learned.
 
     Where φ learns from validation images, a quarter of them is kept from it, too, or up to a half
-    if it takes that many to choose by. Where there are too few for both, φ gets all.
+    if it takes that many to choose by. Where there are too few for both, both get all.
     """
     images, method = splits.validation, find_method(config.method.name)
     learns = method.learns_from_training_loss and settle_phi(config).signal == "validation"
@@ -326,7 +326,7 @@ def _share_validation(
         return images, images
     share = max(UNSEEN, (FEWEST + len(images.classes)) / len(images))  # by class, rounded down
     if share > MOST_UNSEEN:
-        return images, None
+        return images, images
     parts = split(images, test_fraction=share, seed=config.seed, by=config.data.split)
     return parts.train, parts.test
 

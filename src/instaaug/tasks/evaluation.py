@@ -97,12 +97,12 @@ def summarize_augmenter(task: AugmentedTask, batches: Batches) -> dict[str, dict
         joints.append((joint, len(x)))
     weights = dict(zip(augmenter.parts.names, augmenter.weight.tolist(), strict=True))
     numbers: dict[str, dict[str, Any]] = {}
-    for name, band in augmenter.limits.items():
-        factors = [joint[name].expand((n,)) for joint, n in joints]
+    for name in augmenter.limits:
+        factors, band = [joint[name].expand((n,)) for joint, n in joints], augmenter.band_of(name)
         within = {part: weight for part, weight in weights.items() if part.startswith(f"{name}.")}
         numbers[name] = {
             "entropy": float(torch.cat([factor.entropy() for factor in factors]).mean()),
-            "band": list(band),
+            "band": None if band is None else list(band),
             "weight": within or weights.get(name, next(iter(weights.values()))),
             **_summarize_factor(augmenter.transform.spaces[name], factors),
         }
