@@ -103,7 +103,7 @@ def test_one_band_on_the_total_is_shared_out_to_start_from() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"diversity": {"hsv_jitter.valeus": (0.1, 0.2)}}, UnknownNameError, "hsv_jitter.value"),
+        ({"diversity": {"hsv_jitter.valuex": (0.1, 0.2)}}, UnknownNameError, "hsv_jitter.value"),
         ({"per": "factor", "diversity": {PARAMETERS[0]: (0.1, 0.2)}}, UnknownNameError, "hsv"),
         ({"per": "total", "entropy": (3.0, 9.0)}, ArgumentError, "cannot be reached.*'total'"),
     ],
