@@ -309,7 +309,6 @@ def test_what_phi_learns_from_chooses_nothing(
     splits = DataSplits(images, images, labeled_halves(8, side=16, seed=1))
     seen, unseen = training._share_validation(SMALL.override({"transforms": transforms}), splits)
     assert (len(seen or ()), len(unseen or ())) == (n_phi, n_unseen)
-    if n_unseen < n_images:
-        assert unseen is not None
-        assert seen is not None
-        assert set(seen.rows if seen.rows is not None else ()).isdisjoint(unseen.rows)
+    rows = [set(part.rows) for part in (seen, unseen) if part and part.rows is not None]
+    assert len(rows) == 2 * (n_unseen < n_images)
+    assert not set.intersection(*rows or [set()])
