@@ -19,6 +19,7 @@ from benchmarks import (
     rotation,
     scaling,
     tiny_imagenet,
+    training,
     transfer,
     variance,
     views,
@@ -33,7 +34,7 @@ PRINTING = {
     m.__name__.split(".")[-1]: m
     for m in (
         *(budgets, memory, scaling, where_time_goes, phi_resolution, variance, rotation),
-        *(color, tiny_imagenet, leaderboard, contrastive),
+        *(color, tiny_imagenet, training, leaderboard, contrastive),
         *(frozen, exact_gradient, transfer, retrieval),
     )
 }

@@ -39,7 +39,7 @@ __all__ = ["choose_on_validation", "load", "main", "make_table", "score_views"]
 ROOT = Path(__file__).parents[1]
 CONFIGS = Path("configs") / "tiny_imagenet"
 RUNS = Path("runs") / "training"
-SEEDS = 3
+SEEDS = 2
 REFERENCE = "random-0.35"
 COMMAND = (
     "instaaug", "compare", "benchmarks.training:load",
