@@ -24,9 +24,8 @@ SPREAD = 0.02  # of the learned width: ranges of inputs that differ less are ali
 FEW = 30  # test images
 
 TRAIN_ADVICE = (
-    "Train longer or with a higher --phi.learning_rate; lower the noise of the gradient "
-    "(--phi.baseline critic, or --n_samples 2 with --phi.baseline rloo); give φ more capacity "
-    "(--phi.width 2)."
+    "Train longer or with a higher --phi.learning_rate; let φ compare views of the same image "
+    "(--n_samples 2 --phi.baseline rloo); give φ more capacity (--phi.width 2)."
 )
 EDGE_ADVICE = (
     "φ may have moved too fast: lower --phi.learning_rate, hold each side in a band of its own "
