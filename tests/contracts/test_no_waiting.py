@@ -129,6 +129,10 @@ def test_a_step_of_instaaug_does_not_wait(transforms: str, conditioning: Any) ->
     )
 
 
+def test_a_step_of_decoded_crops_does_not_wait() -> None:
+    take_step_on_device(InstaAug(T.UniformCrop(), ranges="latent"))
+
+
 def test_to_resize_makes_nobody_wait() -> None:
     take_step_on_device(InstaAug(T.Crop(), size=(24, 16)))
 

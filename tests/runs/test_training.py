@@ -123,6 +123,7 @@ WITH_STATE: dict[str, dict[str, Any]] = {
         "phi.signal": "rotating",
         "phi.signal_share": 1.0,
     },
+    "instaaug decoded": {"transforms": "uniform_crop", "phi.ranges": "latent"},
     "augerino": {},
     "adaaug": {"method.search_every": 1},
     "metaaugment": {"method.refresh_every": 2},

@@ -10,15 +10,19 @@ from torch import Generator, Tensor
 
 from instaaug.distributions import (
     CategoricalTheta,
+    DecodedGaussian,
     FiniteTheta,
     JitteredBoxes,
     RandomBoxes,
     ThetaDistribution,
     UniformBox,
 )
+from instaaug.parameterizations import CouplingDecoder
 from tests.support.goodness_of_fit import chi_square_p
 
-__all__ = ["CASES", "LOGIT_KINDS", "Case", "cells", "fit_p_values", "logits_of"]
+__all__ = [
+    "CASES", "LOGIT_KINDS", "Case", "cells", "fit_p_values", "logits_of", "random_decoder"
+]  # fmt: skip
 
 Shape = tuple[int, ...]
 LOGIT_KINDS = ("normal", "plus_minus_50", "ten_thousand", "one_hot")
@@ -29,11 +33,13 @@ BINS = 3  # per axis of a box of intervals
 class Case:
     """How to build a distribution of some batch shape from fresh leaves of the graph.
 
-    The second thing that ``make`` returns are those leaves: what a gradient must reach.
+    The second thing that ``make`` returns are those leaves: what a gradient must reach. Where the
+    density is not constant on boxes, there are no ``cells``; such a class has tests of its own.
     """
 
     name: str
     make: Callable[[Shape], tuple[ThetaDistribution, list[Tensor]]]
+    has_cells: bool = True
 
     def __call__(self, batch_shape: Shape = ()) -> ThetaDistribution:
         return self.make(batch_shape)[0]
@@ -84,6 +90,22 @@ def _random_boxes(batch_shape: Shape) -> tuple[ThetaDistribution, list[Tensor]]:
     return RandomBoxes(low, high), [low, high]
 
 
+def random_decoder(dimensions: int) -> CouplingDecoder:
+    """A decoder that is far from the identity."""
+    decoder, seeded = CouplingDecoder(dimensions), Generator().manual_seed(4)
+    for parameter in decoder.parameters():
+        torch.nn.init.normal_(parameter, std=0.3, generator=seeded)
+    return decoder
+
+
+def _decoded(batch_shape: Shape) -> tuple[ThetaDistribution, list[Tensor]]:
+    seeded = Generator().manual_seed(3)
+    loc = torch.randn(*batch_shape, 2, generator=seeded).requires_grad_()
+    scale = (0.2 + torch.rand(*batch_shape, 2, generator=seeded)).requires_grad_()
+    ends = torch.tensor([-1.0, 0.2]), torch.tensor([1.0, 1.0])
+    return DecodedGaussian(loc, scale, random_decoder(2), *ends), [loc, scale]
+
+
 CASES = [
     Case("uniform_1d", lambda shape: _intervals(shape, 1, None)),
     Case("uniform_6d", lambda shape: _intervals(shape, 6, None)),
@@ -92,6 +114,7 @@ CASES = [
     Case("random_boxes", _random_boxes),
     Case("categorical", lambda shape: _categorical(shape, 7, "normal")),
     Case("jittered", lambda shape: _jittered(shape, 5, "normal")),
+    Case("decoded", _decoded, has_cells=False),
 ]
 
 

@@ -17,6 +17,7 @@ from instaaug.augmentation.plan import PlanShape, ResizedImage, ViewPlan
 from instaaug.augmentation.settings import (
     Estimator,
     InstaAugSettings,
+    Ranges,
     Sizes,
     as_composition,
     auto_baseline,
@@ -45,6 +46,7 @@ from instaaug.parameterizations import (
     CropGrid,
     Family,
     InvarianceModule,
+    LatentFamily,
     PooledHead,
     equal_sizes,
     make_family,
@@ -104,6 +106,9 @@ class InstaAug(Augmenter):
             closed form, which does with a single sample as well.
         sizes: Whether the closed form learns which sizes of boxes to draw, ``"learned"``, or draws
             all of them equally often and learns where, ``"uniform"``.
+        ranges: How values are drawn from ranges: ``"uniform"``, between two learned ends; or
+            ``"latent"``, decoded from a Gaussian latent variable by a network that all inputs
+            share (ablation). Such a factor has one band, whatever ``per`` says.
         rule: How λ moves: ``"pi"``, ``"multiplicative"`` or ``"fixed"``.
         weight: λ at the start.
         factor: What the multiplicative rule multiplies or divides λ by in a step.
@@ -162,6 +167,7 @@ class InstaAug(Augmenter):
         estimator: Estimator = "auto",
         baseline: Baseline | Literal["auto"] = "auto",
         sizes: Sizes = "learned",
+        ranges: Ranges = "uniform",
         rule: Rule = "pi",
         weight: float = 0.1,
         factor: float = 1.01,
@@ -193,6 +199,7 @@ class InstaAug(Augmenter):
                 estimator=estimator,
                 baseline=baseline,
                 sizes=sizes,
+                ranges=ranges,
                 rule=rule,
                 weight=weight,
                 factor=factor,
@@ -289,7 +296,12 @@ class InstaAug(Augmenter):
             for name, space in spaces.items()
             if isinstance(space, Boxes)
         }
-        families = {name: make_family(space, grids.get(name)) for name, space in spaces.items()}
+        families = {
+            name: LatentFamily(space)
+            if settings.ranges == "latent" and isinstance(space, Interval)
+            else make_family(space, grids.get(name))
+            for name, space in spaces.items()
+        }
         self.finite = tuple(name for name, family in families.items() if family.is_finite)
         bases = self._base_measures(families, grids)
         self.parts = EntropyParts(

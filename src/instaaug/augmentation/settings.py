@@ -21,10 +21,11 @@ from instaaug.transforms import (
     from_config,
 )
 
-__all__ = ["Estimator", "InstaAugSettings", "Sizes", "as_composition", "auto_baseline"]
+__all__ = ["Estimator", "InstaAugSettings", "Ranges", "Sizes", "as_composition", "auto_baseline"]
 
 Estimator = Literal["auto", "pathwise", "score", "exact", "closed_form"]
 Sizes = Literal["learned", "uniform"]
+Ranges = Literal["uniform", "latent"]
 Bands = Band | Mapping[str, Band] | None
 
 CHOICES: Mapping[str, Any] = {
@@ -32,6 +33,7 @@ CHOICES: Mapping[str, Any] = {
     "estimator": Estimator,
     "baseline": Baseline,
     "sizes": Sizes,
+    "ranges": Ranges,
     "per": Per,
     "padding_mode": PaddingMode,
     "select": Select,
@@ -56,6 +58,7 @@ class InstaAugSettings:
     estimator: Estimator = "auto"
     baseline: Baseline = "batch"
     sizes: Sizes = "learned"
+    ranges: Ranges = "uniform"
     rule: Rule = "pi"
     weight: float = 0.1
     factor: float = 1.01

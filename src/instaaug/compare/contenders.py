@@ -126,6 +126,11 @@ VARIANTS: Mapping[str, Variant] = {
         {"transforms": "uniform_crop"},
     ),
     **_variant(
+        "instaaug-vae",
+        "InstaAug without LRP: place and size of a crop decoded from a Gaussian.",
+        {"transforms": "uniform_crop", "phi.ranges": "latent"},
+    ),
+    **_variant(
         "instaaug-shared",
         "InstaAug without the input: one learned distribution for all images.",
         {"phi.conditioning": "none"},

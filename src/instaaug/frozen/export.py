@@ -95,6 +95,11 @@ def export_phi(
             "`aug` must choose without the class, which is unknown at test time: got "
             'conditioning="class", which then draws at random. Fit one with conditioning="input".'
         )
+    if aug.settings.ranges == "latent":
+        raise ArgumentError(
+            '`aug` must draw from uniform ranges to be exported: got ranges="latent", whose '
+            'decoder has no place in the file. Train one with ranges="uniform".'
+        )
     _check(module, path, example, tolerance)
     check_inputs(example, channels=aug.settings.in_channels)
     metadata = json.dumps(_metadata(aug, example))

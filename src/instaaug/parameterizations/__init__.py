@@ -20,6 +20,7 @@ from instaaug.parameterizations.invariance import (
     PooledHead,
     SharedHead,
 )
+from instaaug.parameterizations.latent import CouplingDecoder, LatentFamily
 
 __all__ = [
     "BoxScorer",
@@ -27,11 +28,13 @@ __all__ = [
     "ClassHead",
     "ClosedFormFamily",
     "Conditioning",
+    "CouplingDecoder",
     "CropGrid",
     "Family",
     "GridLevel",
     "Head",
     "InvarianceModule",
+    "LatentFamily",
     "LocationHead",
     "PooledHead",
     "SharedHead",

@@ -65,11 +65,14 @@ class Family(nn.Module, ABC):
     def raw_at(self, entropy: float) -> Float[Tensor, " n_raw"]:
         """Raw numbers of a member with this entropy, from which learning starts."""
 
-    @abstractmethod
     def without_class(
         self, table: Float[Tensor, "classes n_raw"], batch: int
     ) -> ThetaDistribution:
-        """The distribution of inputs whose class is unknown, where raw numbers are per class."""
+        """The distribution of inputs whose class is unknown, where raw numbers are per class.
+
+        Here, the member at the mean over classes.
+        """
+        return self(table.mean(dim=0).expand(batch, -1))
 
     def average_raw(self, raw: Raw) -> Float[Tensor, " n_raw"]:
         """Raw numbers of one member that stands for all rows; here, their mean."""
@@ -161,11 +164,6 @@ class UniformFamily(Family):
         share = exp((entropy - self.max_entropy) / self.n_learned)
         share = min(max(share, 1e-4), 1 - 1e-4)
         return torch.full((self.n_raw,), log(share / (1 - share)))
-
-    @override
-    def without_class(self, table: Float[Tensor, "classes n_raw"], batch: int) -> UniformBox:
-        """The member at the mean over classes."""
-        return self(table.mean(dim=0).expand(batch, -1))
 
 
 class CategoricalFamily(Family):

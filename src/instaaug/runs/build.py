@@ -196,6 +196,7 @@ def build_augmenter(config: TrainSettings, facts: DataFacts) -> Augmenter:
         "width": config.phi.width,
         "estimator": estimator,
         "sizes": config.phi.sizes,
+        "ranges": config.phi.ranges,
         "baseline": baseline,
     }
     augmenter = method.build(context, config.method.options)

@@ -269,6 +269,9 @@ class PhiSettings(Settings):
     sizes: Literal["learned", "uniform"] = setting(
         "learned", "Whether the closed form learns which sizes of boxes to draw, or only where."
     )
+    ranges: Literal["uniform", "latent"] = setting(
+        "uniform", "How ranges are drawn from: uniformly, or decoded from a Gaussian (ablation)."
+    )
     optimizer: OptimizerName = setting("adam", "Its optimizer; sgd has a momentum of 0.9.")
     learning_rate: float | None = setting(
         None,
