@@ -62,9 +62,9 @@ def load_lit(n_lights: int = 0, seed: int = 0) -> DataSplits:
     assert splits.validation is not None  # noqa: S101
     return replace(
         splits,
-        train=relit_set(splits.train, train_lights(n_lights, seed), per_image="one", seed=seed),
-        validation=relit_set(splits.validation, EVERY_LIGHT, per_image="one", seed=seed),
-        test=relit_set(splits.validation, EVERY_LIGHT, per_image="one", seed=seed),
+        train=relit_set(splits.train, train_lights(n_lights, seed), per_image=1, seed=seed),
+        validation=relit_set(splits.validation, EVERY_LIGHT, per_image=1, seed=seed),
+        test=relit_set(splits.validation, EVERY_LIGHT, per_image=1, seed=seed),
     )
 
 
@@ -125,7 +125,7 @@ def _score_part(out: Path, part: str, seed: int) -> dict[str, float]:
     photos: LabeledImages = getattr(_load_photos(seed), part)
     found: dict[str, list[float]] = {}
     for i in range(N_ROUNDS[part]):
-        images = relit_set(photos, EVERY_LIGHT, per_image="one", seed=1000 * i + seed)
+        images = relit_set(photos, EVERY_LIGHT, per_image=1, seed=1000 * i + seed)
         for kind, n_samples in {"plain": 0, "views": N_VIEWS}.items():
             if kind == "views" and not task.augmenter.averages_views:
                 continue

@@ -7,11 +7,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from instaaug.data.rawfoot import EASY_LIGHTS
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.report.pictures.sheet import Sheet, draw_pixels, pixels, sheet, size_in_inches
 from instaaug.report.theme import INK, MUTED
 from instaaug.shapes import check_images
-from paper.lights import EASY_LIGHTS, LIGHTS, Light, relight
+from paper.lights import LIGHTS, Light, relight
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

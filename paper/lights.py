@@ -11,9 +11,8 @@ A data source for ``instaaug.data.load_data``, and with it for ``instaaug train`
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from hashlib import sha256
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -21,22 +20,22 @@ from jaxtyping import Float
 from torch import Tensor
 
 from instaaug.data import DataSplits, LabeledImages, load_data
+from instaaug.data.rawfoot import D45, choose_lights, group_of_light, is_rawfoot_photo
 from instaaug.errors import ArgumentError, DataError, ShapeError
 from instaaug.shapes import at_least_float32
 
 __all__ = [
-    "EASY_LIGHTS",
-    "HARD_LIGHTS",
     "LIGHTS",
     "Light",
     "channel_gains",
     "daylight_chromaticity",
-    "parse_lights",
     "planckian_chromaticity",
     "relight",
     "relit",
     "relit_set",
 ]
+
+PerImage = int | Literal["all"]
 
 PRIMARIES = {"red": (1.0, 0.0, 0.0), "green": (0.0, 1.0, 0.0), "blue": (0.0, 0.0, 1.0)}
 XYZ_TO_RGB = (  # IEC 61966-2-1, the sRGB standard
@@ -201,12 +200,6 @@ def _make_light(
 LIGHTS: tuple[Light, ...] = _make_lights()
 """RawFooT's conditions in order, ``LIGHTS[0]`` being number 1."""
 
-EASY_LIGHTS: tuple[int, ...] = (1, 2, 3, 4, 10, *range(14, 32))
-"""Numbers of the lights that the InstaAug paper calls similar to D45, its training light."""
-
-HARD_LIGHTS: tuple[int, ...] = (*range(5, 10), 11, 12, 13, *range(32, 47))
-"""Numbers of all other lights."""
-
 
 def relight(images: Tensor, light: Light) -> Tensor:
     """Images as they would look under ``light``, had they been taken under D65 from everywhere.
@@ -257,105 +250,81 @@ def _linear_to_srgb(linear: Tensor) -> Tensor:
 
 def relit(
     source: Any,
-    train_lights: str | Sequence[int],
-    test_lights: str | Sequence[int],
+    train_lights: str | int | Sequence[int] = D45,
+    test_lights: str | int | Sequence[int] = "1-46",
     *,
+    n_train_lights: int | None = None,
+    views_per_image: int = 1,
     seed: int = 0,
     **options: Any,
 ) -> DataSplits:
     """A data set, trained under some simulated lights and tested under others.
 
-    Every image is seen once; the lights are dealt out evenly at random. Validation images are lit
-    as training images are.
+    The lights are dealt out evenly at random. Validation images are lit as training images are.
+    Test images under the paper's easy and hard lights are scored apart, too.
 
     Arguments:
         source: Color images, taken under something like daylight; see ``load_data``.
         train_lights: Numbers of :data:`LIGHTS`, from 1 to 46, or text such as ``"1-4,7"``.
         test_lights: Numbers of the lights of the test images.
-        seed: Decides the split, and which image is seen under which light.
+        n_train_lights: How many of ``train_lights`` are trained under, drawn by the seed; all of
+            them if None.
+        views_per_image: How many lights each test image is seen under; other images under one.
+        seed: Decides the split, the lights, and which image is seen under which light.
         options: Further arguments of ``load_data``.
 
     Raises:
         ArgumentError: If the source is RawFooT itself, whose lights are real.
     """
+    train = choose_lights(train_lights, n_train_lights, seed=seed)
+    test = choose_lights(test_lights, argument="test_lights")
     splits = load_data(source, seed=seed, **options)
-    if splits.name == "rawfoot":
-        raise ArgumentError(
-            "`source` must be images under one light: got RawFooT, which was photographed under "
-            "all 46. Load it with instaaug.data.rawfoot.load_rawfoot, which chooses among them."
-        )
-    train, test = (
-        parse_lights(lights) if isinstance(lights, str) else list(lights)
-        for lights in (train_lights, test_lights)
-    )
-    relight_part = partial(relit_set, per_image="one", seed=seed)
     return replace(
         splits,
-        train=relight_part(splits.train, train),
-        validation=splits.validation and relight_part(splits.validation, train),
-        test=relight_part(splits.test, test),
+        train=relit_set(splits.train, train, per_image=1, seed=seed),
+        validation=splits.validation
+        and relit_set(splits.validation, train, per_image=1, seed=seed),
+        test=relit_set(splits.test, test, per_image=views_per_image, seed=seed),
     )
-
-
-def parse_lights(text: str) -> list[int]:
-    """Numbers of lights from text.
-
-    Example:
-        >>> parse_lights("1-3,7")
-        [1, 2, 3, 7]
-    """
-    numbers: list[int] = []
-    try:
-        for piece in text.split(","):
-            first, _, last = piece.partition("-")
-            numbers += range(int(first), int(last or first) + 1)
-    except ValueError:
-        raise ArgumentError(f"`lights` must be numbers such as 1-4,7: got {text!r}.") from None
-    return numbers
 
 
 def relit_set(
     data: LabeledImages,
-    lights: Sequence[int],
+    lights: str | Sequence[int],
     *,
-    per_image: str = "all",
+    per_image: PerImage = "all",
     seed: int = 0,
 ) -> LabeledImages:
     """A data set under other lights, to train under some and be tested under others.
 
     Arguments:
         data: Color images, taken under something like daylight.
-        lights: Numbers of :data:`LIGHTS`, from 1 to 46.
+        lights: Numbers of :data:`LIGHTS`, from 1 to 46, or text such as ``"1-4,7"``.
         per_image: ``"all"``: every image under every light, all images of the first light first;
-            ``"one"``: every image once, the lights dealt out evenly at random.
-        seed: For ``"one"``.
+            a number: every image that often, the lights dealt out evenly at random.
+        seed: For a number.
     """
-    _check_lights(lights)
-    if per_image not in ("all", "one"):
-        raise ArgumentError(f"`per_image` must be 'all' or 'one': got {per_image!r}.")
-    if data.images.shape[3] != 3:
-        raise DataError(
-            f"`data` must have three channels: got {data.images.shape[3]}. "
-            "Light has no color in a grayscale image."
-        )
+    numbers = choose_lights(lights, argument="lights")
+    _check(data, per_image)
     n = len(data)
     if per_image == "all":
-        image, light = np.tile(np.arange(n), len(lights)), np.repeat(lights, n)
+        image, light = np.tile(np.arange(n), len(numbers)), np.repeat(numbers, n)
     else:
-        image, light = np.arange(n), np.resize(lights, n)
+        image, light = np.tile(np.arange(n), per_image), np.resize(numbers, n * per_image)
         np.random.default_rng(seed).shuffle(light)
     pixels = np.empty((len(image), *data.images.shape[1:]), dtype=np.uint8)
-    for number in sorted(set(lights)):
+    for number in sorted(set(numbers)):
         for rows in _batches(np.flatnonzero(light == number)):
             x, _ = data.__getitems__(image[rows].tolist())
             pixels[rows] = relight(x, LIGHTS[number - 1]).permute(0, 2, 3, 1).numpy()
     where = b"" if data.rows is None else data.rows.tobytes()
-    key = sha256(f"{data.fingerprint} {list(lights)} {per_image} {seed} ".encode() + where)
+    key = sha256(f"{data.fingerprint} {numbers} {per_image} {seed} ".encode() + where)
     return replace(
         data,
         images=pixels,
         targets=data.targets[torch.from_numpy(image)],
         names=[f"{data.name(int(i))} under light {k}" for i, k in zip(image, light, strict=True)],
+        groups=[group_of_light(int(k)) for k in light],
         fingerprint=key.hexdigest(),
         rows=None,
     )
@@ -365,10 +334,17 @@ def _batches(rows: np.ndarray, size: int = 256) -> list[np.ndarray]:
     return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
-def _check_lights(lights: Sequence[int]) -> None:
-    wrong = [number for number in lights if not 1 <= number <= len(LIGHTS)]
-    if wrong or not lights:
+def _check(data: LabeledImages, per_image: PerImage) -> None:
+    if per_image != "all" and (not isinstance(per_image, int) or per_image < 1):
+        raise ArgumentError(f"`per_image` must be 'all', or 1 or more: got {per_image!r}.")
+    if data.images.shape[3] != 3:
+        raise DataError(
+            f"`data` must have three channels: got {data.images.shape[3]}. "
+            "Light has no color in a grayscale image."
+        )
+    if len(data) and is_rawfoot_photo(data.name(0)):
         raise ArgumentError(
-            f"`lights` must be at least one number from 1 to {len(LIGHTS)}: got "
-            f"{wrong[0] if wrong else 'none'}. paper/rawfoot_lights.md lists them."
+            f"`source` must be images under one light: got RawFooT ({data.name(0)}), which was "
+            "photographed under all 46. Choose among its real lights with the options of the "
+            "data set rawfoot, as in --data.options.train_lights 15."
         )

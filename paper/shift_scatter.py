@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from math import isfinite
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from instaaug.errors import ArgumentError, UnknownNameError
@@ -24,15 +25,19 @@ __all__ = [
     "SettingScale",
     "ShiftPoint",
     "draw_key",
+    "draw_runs",
     "draw_shift_scatter",
     "setting_links",
 ]
 
-COLORMAP, DARKEST, LIGHTEST = "viridis", 0.0, 0.82  # ordered in gray too; yellow is lost on white
-SMALLEST, LARGEST = 5.0, 12.0  # diameters in points
+YELLOW, RED_HUE = 0.135, 0.0  # hues; what changes from yellow to red, as in the paper
+BRIGHTEST, DARKEST = 0.95, 0.72  # red is darker, so that the order shows in gray, too
+PALEST = 0.12  # saturation of a dot whose second setting is the smallest
+LARGEST = {"hue": 0.5, "saturation": 1.0, "value": 1.0}  # limits of a strength of one
+SMALLEST_DOT, LARGEST_DOT = 3.5, 10.0  # diameters in points
 PLAIN_SIZE = 8.0
-EDGE = 1.4
-MOST_SHOWN = 5  # values of a setting in the key
+EDGE = 0.9
+MOST_SHOWN = 6  # values of a setting in the key
 NEUTRAL = "#52606d"
 
 Color = tuple[float, float, float]
@@ -76,7 +81,7 @@ class DotLook:
 
     Arguments:
         color: Of its edge, and of its filling if it is full.
-        fill: From 0, white, to 1, full.
+        fill: From 0, nearly gray, to 1, the full color.
         size: Diameter in points.
     """
 
@@ -90,15 +95,21 @@ class DotLook:
         shares = [scale.share(float(settings[scale.name])) for scale in scales]
         color = _shade(shares[0])
         fill = shares[1] if len(shares) > 1 else 1.0
-        size = SMALLEST + shares[2] * (LARGEST - SMALLEST) if len(shares) > 2 else PLAIN_SIZE
+        size = (
+            SMALLEST_DOT + shares[2] * (LARGEST_DOT - SMALLEST_DOT)
+            if len(shares) > 2
+            else PLAIN_SIZE
+        )
         return cls(color, fill, size)
 
     def face(self) -> Color:
-        """The color of the filling."""
-        from matplotlib.colors import to_rgb
+        """The color of the filling: as saturated as the dot is full."""
+        from matplotlib.colors import hsv_to_rgb, rgb_to_hsv, to_rgb
 
-        red, green, blue = (1 - self.fill * (1 - part) for part in to_rgb(self.color))
-        return red, green, blue
+        hue, saturation, value = rgb_to_hsv(to_rgb(self.color))
+        share = PALEST + self.fill * (1 - PALEST)
+        red, green, blue = hsv_to_rgb((hue, share * saturation, 1 - share * (1 - value)))
+        return float(red), float(green), float(blue)
 
     def scatter_style(self) -> dict[str, Any]:
         """Arguments of ``Axes.scatter``."""
@@ -167,10 +178,16 @@ def draw_key(
 
 
 def _shade(share: float) -> Color:
-    from matplotlib import colormaps
+    """From yellow, 0, to red, 1."""
+    from matplotlib.colors import hsv_to_rgb
 
-    red, green, blue, _ = colormaps[COLORMAP](LIGHTEST - share * (LIGHTEST - DARKEST))
+    hue, value = YELLOW + share * (RED_HUE - YELLOW), BRIGHTEST + share * (DARKEST - BRIGHTEST)
+    red, green, blue = hsv_to_rgb((hue, 1.0, value))
     return float(red), float(green), float(blue)
+
+
+def _diameter(share: float) -> float:
+    return SMALLEST_DOT + share * (LARGEST_DOT - SMALLEST_DOT)
 
 
 def _example(i: int, share: float) -> DotLook:
@@ -179,7 +196,7 @@ def _example(i: int, share: float) -> DotLook:
         return DotLook(_shade(share))
     if i == 1:
         return DotLook(NEUTRAL, fill=share)
-    return DotLook(NEUTRAL, size=SMALLEST + share * (LARGEST - SMALLEST))
+    return DotLook(NEUTRAL, size=_diameter(share))
 
 
 @dataclass(frozen=True)
@@ -213,9 +230,9 @@ class ShiftPoint:
 def draw_shift_scatter(points: Sequence[ShiftPoint], *, links: Sequence[str] = ()) -> "Figure":
     """Draw in- against out-of-distribution accuracy.
 
-    Points with settings are dots: the first setting is their color, the second how full they are,
-    the third their size. Points without are large markers with a name. A faint line shows where
-    both accuracies are equal, if that is in view.
+    Points with settings are dots: the first setting is their color, from yellow to red, the second
+    how saturated that is, the third their size. Points without are large markers with a name. A
+    faint line shows where both accuracies are equal, if that is in view.
 
     Arguments:
         points: The models.
@@ -362,46 +379,68 @@ def _draw_diagonal(axes: "Axes") -> list[NamedLine]:
     return [NamedLine("equal", [start, end], [start, end], "#75808c")]
 
 
-def draw_runs(records: Sequence[RunRecord]) -> "Figure":
-    """Draw the runs for which both accuracies are known.
+def draw_runs(records: Sequence[RunRecord], *, names: Mapping[str, str] | None = None) -> "Figure":
+    """Draw the runs for which both accuracies are known, in the mean over their seeds.
 
-    A run of random augmentation is a dot; all others are markers with a name.
+    A setting of random augmentation is a dot; all others are markers with a name. Thick lines
+    connect dots of equal hue and value, thin ones dots of equal hue and saturation.
 
     Arguments:
-        records: Runs on the simulated lights of ``paper.lights``, whose validation images have
-            the lights of training; or runs with ``shifted.json`` in their folder.
+        records: Runs whose test images are in the groups easy and hard, as those of RawFooT and
+            of ``paper.lights``; or runs with ``shifted.json`` in their folder.
+        names: By the name of a run's folder or of the folder above, what to write beside it.
 
     Raises:
         ArgumentError: If that holds for none of them.
     """
-    points = [point for record in records if (point := _shift_point(record)) is not None]
-    settings = next((point.settings for point in points if point.settings), {})
-    return draw_shift_scatter(points, links=list(settings)[: len(LINKS)])
+    found: dict[tuple[str, tuple[tuple[str, float], ...]], list[tuple[float, float]]] = {}
+    for record in records:
+        if (place := _accuracies(record)) is not None:
+            strengths = _strengths(record)
+            name = "random" if strengths else _method_name(record, names or {})
+            found.setdefault((name, tuple(strengths.items())), []).append(place)
+    points = []
+    for (name, strengths_of), places in found.items():
+        x, y = (100 * fmean(axis) for axis in zip(*places, strict=True))
+        points.append(ShiftPoint(name, x, y, dict(strengths_of)))
+    settings = next((list(point.settings) for point in points if point.settings), [])
+    links = settings[1:] if len(settings) == MOST_SETTINGS else settings
+    return draw_shift_scatter(points, links=links[: len(LINKS)])
 
 
-def _shift_point(record: RunRecord) -> ShiftPoint | None:
-    test = accuracy_of(record, "plain")
-    if test is None or test.measure != "top1":
+def _accuracies(record: RunRecord) -> tuple[float, float] | None:
+    """Accuracy on images as in training, and on others; None if one of them is not known."""
+    groups = record.results.get("test", {}).get("groups", {})
+    if {"easy", "hard"} <= set(groups):
+        easy, hard = (groups[name]["plain"]["top1"] for name in ("easy", "hard"))
+        return easy, hard
+    test, file = accuracy_of(record, "plain"), record.path / SHIFTED
+    if test is None or test.measure != "top1" or not file.is_file():
         return None
-    inside: float | None = test.value
-    outside: float | None = None
-    file = record.path / SHIFTED
-    if file.is_file():
-        shifted = accuracy_of(replace(record, results={"test": read_json(file)}), "plain")
-        outside = None if shifted is None else shifted.value
-    elif "paper.lights" in str(record.config.get("data.source")):
-        known = [row["validation/top1"] for row in record.history if "validation/top1" in row]
-        inside, outside = known[-1] if known else None, test.value
-    if inside is None or outside is None:
-        return None
-    return ShiftPoint(record.name, 100 * inside, 100 * outside, _strengths(record))
+    shifted = accuracy_of(replace(record, results={"test": read_json(file)}), "plain")
+    return None if shifted is None else (test.value, shifted.value)
+
+
+def _method_name(record: RunRecord, names: Mapping[str, str]) -> str:
+    """What was given for the run or its comparison's folder, or the name of its method."""
+    for folder in (record.path.name, record.path.parent.name):
+        if folder in names:
+            return names[folder]
+    method = str(record.config.get("method.name"))
+    shared = method == "instaaug" and record.config.get("phi.conditioning") == "none"
+    return f"{method}, shared" if shared else method
 
 
 def _strengths(record: RunRecord) -> dict[str, float]:
-    """The strength of random augmentation, one for all or one per parameter."""
+    """The strength of random augmentation: of each color parameter, or one for all."""
     if record.config.get("method.name") != "random":
         return {}
     strength = record.config.get("method.strength", 1.0)
+    if "hsv_jitter" in str(record.config.get("transforms")):
+        by_name = strength if isinstance(strength, Mapping) else dict.fromkeys(LARGEST, strength)
+        return {
+            name: round(float(by_name.get(name, 1.0)) * most, 9) for name, most in LARGEST.items()
+        }
     if isinstance(strength, Mapping):
         return {str(name): float(value) for name, value in strength.items()}
     return {"strength": float(strength)}

@@ -1,6 +1,7 @@
 """Labeled images: batches, subsets, and what they refuse."""
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -138,3 +139,16 @@ def test_of_many_images_some_are_looked_at_evenly() -> None:
     (mean,), (std,) = channel_statistics(labeled(pixels))
     assert mean == pytest.approx(0.5, abs=0.02)
     assert std == pytest.approx(12**-0.5, abs=0.02)
+
+
+def test_groups_follow_their_images(data: LabeledImages) -> None:
+    grouped = replace(data, groups=("b", "a", "b", "a", "a"))
+    assert {k: v.tolist() for k, v in grouped.group_indices().items()} == {
+        "a": [1, 3, 4],
+        "b": [0, 2],
+    }
+    some = grouped.subset([4, 2]).group_indices()
+    assert {k: v.tolist() for k, v in some.items()} == {"a": [0], "b": [1]}
+    assert data.group_indices() == {}
+    with pytest.raises(DataError, match=r"`groups` must have one entry per image.*got 1 for 5"):
+        replace(data, groups=("a",))

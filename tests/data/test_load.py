@@ -287,7 +287,7 @@ def test_a_function_may_return_whatever_can_be_loaded(
         ("my_source:NUMBER", {}, "`source` 'my_source:NUMBER' must name a function: got int"),
         ("my_source:load", {"sizel": 3}, r"`options` must fit .*load\(size=1\).*Got sizel"),
         ("my_source:load", {}, "'my_source:load' must return a DataSplits.*got None"),
-        ("sprites", {"size": 3}, "`options` must be left out unless .*got size for 'sprites'"),
+        ("sprites", {"size": 3}, "`options` must be those .*'sprites', which has none: got size"),
     ],
 )
 def test_a_function_that_is_none_is_refused(

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from instaaug.data import load_data
 from instaaug.data.mnist import read_idx
 from instaaug.data.named import DATASETS, recognize
 from instaaug.data.rawfoot import load_rawfoot
@@ -724,6 +725,37 @@ def test_unknown_lights_to_train_under_are_refused(lights: list[int], got: str) 
 def test_unknown_lights_to_test_under_are_refused(lights: list[int], got: str) -> None:
     with pytest.raises(ArgumentError, match=f"`test_lights` must be at least one.*got {got}"):
         load_rawfoot(test_lights=lights)
+
+
+def test_a_shell_chooses_the_lights_of_rawfoot(tmp_path: Path) -> None:
+    make_rawfoot(tmp_path)
+    options = {"train_lights": "1-46", "n_train_lights": 3, "test_lights": [1, 2, 5]}
+    more = {"train_patches": 4, "test_patches": 1}
+    loaded = [
+        load_data(tmp_path, size=8, validation_fraction=0.0, seed=seed, options=options | more)
+        for seed in (0, 0, 1)
+    ]
+    used = [{part.train.name(i)[5:7] for i in range(len(part.train))} for part in loaded]
+    assert used[0] == used[1] != used[2]
+    assert [len(part.train) for part in loaded] == [3 * 2 * 4] * 3
+    groups = loaded[0].test.group_indices()
+    assert {name: own.tolist() for name, own in groups.items()} == {
+        "easy": [0, 1, 2, 3],
+        "hard": [4, 5],
+    }
+
+
+@pytest.mark.parametrize("n", [0, 3])
+def test_more_lights_than_there_are_cannot_be_drawn(n: int) -> None:
+    words = r"`n_train_lights` must lie in \[1, 2\], for that many lights are named"
+    with pytest.raises(ArgumentError, match=words):
+        load_rawfoot(train_lights="1-2", n_train_lights=n)
+
+
+def test_options_that_rawfoot_does_not_have_are_refused() -> None:
+    words = "'rawfoot', train_lights, n_train_lights, .*: got trainlights"
+    with pytest.raises(ArgumentError, match=words):
+        load_data("rawfoot", options={"trainlights": 15})
 
 
 def test_no_patches_at_all_are_refused() -> None:

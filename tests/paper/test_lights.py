@@ -1,24 +1,22 @@
 """The simulated lights: published white points, orders that physics demands, and real photos."""
 
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor
 
 from instaaug.data import LabeledImages, load_data
+from instaaug.data.rawfoot import EASY_LIGHTS, HARD_LIGHTS, parse_lights
 from instaaug.errors import ArgumentError, DataError, ShapeError
 from paper.lights import (
-    EASY_LIGHTS,
-    HARD_LIGHTS,
     LIGHTS,
     Light,
     channel_gains,
     daylight_chromaticity,
-    parse_lights,
     planckian_chromaticity,
     relight,
     relit,
@@ -255,7 +253,7 @@ def test_every_image_is_seen_under_every_light() -> None:
 
 
 def test_one_light_per_image_is_dealt_out_evenly() -> None:
-    relit = relit_set(textures(12), [44, 45, 46], per_image="one", seed=3)
+    relit = relit_set(textures(12), [44, 45, 46], per_image=1, seed=3)
     assert len(relit) == 12
     lights = [relit.name(i).split()[-1] for i in range(12)]
     assert sorted(lights) == ["44"] * 4 + ["45"] * 4 + ["46"] * 4
@@ -276,8 +274,8 @@ def test_the_fingerprint_knows_lights_seed_and_subset() -> None:
     sets = [
         relit_set(data, [1, 2]),
         relit_set(data, [1, 3]),
-        relit_set(data, [1, 2], per_image="one"),
-        relit_set(data, [1, 2], per_image="one", seed=1),
+        relit_set(data, [1, 2], per_image=1),
+        relit_set(data, [1, 2], per_image=1, seed=1),
         relit_set(data.subset([0, 1]), [1, 2]),
     ]
     assert len({relit.fingerprint for relit in sets} | {data.fingerprint}) == 6
@@ -322,8 +320,8 @@ def test_unknown_lights_are_refused(lights: list[int], got: str) -> None:
 
 
 def test_other_ways_to_deal_out_lights_are_refused() -> None:
-    with pytest.raises(ArgumentError, match="`per_image` must be 'all' or 'one': got 'some'"):
-        relit_set(textures(), [1], per_image="some")
+    with pytest.raises(ArgumentError, match="`per_image` must be 'all', or 1 or more: got 0"):
+        relit_set(textures(), [1], per_image=0)
 
 
 def test_grayscale_sets_are_refused() -> None:
@@ -382,8 +380,8 @@ def test_lights_that_are_no_numbers_are_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("train", "test", "words"),
     [
-        ("1-4", "47", "`lights` must be at least one number from 1 to 46: got 47"),
-        ("4-1", "5", "`lights` must be at least one number from 1 to 46: got none"),
+        ("1-4", "47", "`test_lights` must be at least one number from 1 to 46: got 47"),
+        ("4-1", "5", "`train_lights` must be at least one number from 1 to 46: got none"),
     ],
 )
 def test_lights_that_do_not_exist_are_refused(
@@ -394,7 +392,29 @@ def test_lights_that_do_not_exist_are_refused(
         relit(tmp_path / "a.npz", train, test)
 
 
+def test_easy_and_hard_lights_are_groups_of_the_test_images(tmp_path: Path) -> None:
+    gray_levels(tmp_path / "a.npz", n=60)
+    lit = relit(tmp_path / "a.npz", 15, "1,44", views_per_image=2).test
+    groups = lit.group_indices()
+    assert {name: len(own) for name, own in groups.items()} == {"easy": 12, "hard": 12}
+    x = pixels(lit)
+    assert x[groups["easy"]][:, 1:].any()
+    assert not x[groups["hard"]][:, 1:].any()  # pure red
+
+
+def test_every_seed_draws_its_own_lights(tmp_path: Path) -> None:
+    gray_levels(tmp_path / "a.npz", n=60)
+    drawn = [relit(tmp_path / "a.npz", "1-46", n_train_lights=2, seed=s).train for s in (0, 0, 1)]
+    found = [{train.name(i).split("under")[1] for i in range(len(train))} for train in drawn]
+    assert found[0] == found[1] != found[2]
+    assert len(found[0]) == len(found[2]) == 2
+
+
 def test_rawfoot_is_never_relit(tmp_path: Path) -> None:
-    plain = load_data("sprites")
-    with pytest.raises(ArgumentError, match="`source` must be images under one light: got RawFoo"):
-        relit(replace(plain, name="rawfoot"), "1", "2")
+    for food, light in ((1, 1), (1, 15), (2, 1), (2, 15)):
+        pixels = np.full((32, 32, 3), 99, dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / f"{food:04}-{light:02}.png")
+    lights = {"options": {"train_lights": 15, "test_lights": 1}}
+    words = r"`source` must be images under one light: got RawFooT \(0001-15.png at row"
+    with pytest.raises(ArgumentError, match=words):
+        relit(tmp_path, "1", "2", size=8, **lights)

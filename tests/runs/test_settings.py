@@ -124,7 +124,7 @@ def capture(config: TrainSettings, folder: Path) -> Captured:
         patch.setattr(training, "load_data", load_data)
         patch.setattr(training, "Trainer", Noted)
         patch.setattr(training, "make_predictor", make_predictor)
-        patch.setattr(training, "evaluate", lambda *_: {})
+        patch.setattr(training, "evaluate_groups", lambda *_: ({}, {}))
         patch.setattr(training, "summarize_augmenter", lambda *_: {})
         patch.setattr(training, "choose_test_views", lambda *_, **__: None)
         patch.setattr(training, "compile_training", lambda _: found.update(is_compiled=True))

@@ -1,5 +1,6 @@
 """Predictors, their scores, and the numbers that φ learned."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from instaaug.tasks import (
     SupervisedTask,
     correlate_losses,
     evaluate,
+    evaluate_groups,
     make_predictor,
     summarize_augmenter,
 )
@@ -38,6 +40,19 @@ def task_with(*transforms: T.Transform, **settings: Any) -> SupervisedTask:
 
 def pixels() -> Tensor:
     return DATA.__getitems__(range(len(DATA)))[0]
+
+
+def test_groups_are_scored_as_sets_of_their_own() -> None:
+    task = task_with(CROP)
+    groups = ["easy" if i % 3 else "hard" for i in range(len(DATA))]
+    data = replace(DATA, groups=groups)
+    predict = make_predictor(task)
+    whole, parts = evaluate_groups(predict, data, 7, task.make_tally)
+    assert whole == evaluate(predict, BatchLoader(data, 7), task.make_tally())
+    for name, indices in data.group_indices().items():
+        own = BatchLoader(DATA.subset(indices), 7)
+        assert parts[name] == pytest.approx(evaluate(predict, own, task.make_tally()))
+    assert evaluate_groups(predict, DATA, 7, task.make_tally) == (whole, {})
 
 
 # --- predictors ---------------------------------------------------------------------------------

@@ -179,6 +179,11 @@ def _print_table(console: Console, scores: dict[str, Any], n_images: int) -> Non
     rows = {"the image": scores["plain"]}
     if augmented := scores.get("augmented"):
         rows[f"{augmented['n_samples']} views"] = augmented
+    rows |= {
+        f"{title}, {group}": own[kind]
+        for group, own in scores.get("groups", {}).items()
+        for title, kind in zip(list(rows), ("plain", "augmented"), strict=False)
+    }
     for title, row in rows.items():
         table.add_row(title, *(_number(name, row[name]) for name in names))
     console.print(table)

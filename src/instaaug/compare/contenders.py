@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,21 @@ def _color_sweep() -> dict[str, dict[str, Any]]:
     }
 
 
+def _color_grid() -> dict[str, dict[str, Any]]:
+    """The paper's sweep: hue 0 to 0.5 by 0.1, saturation and value 0 to 1 by 0.2."""
+    fifths = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+    return {
+        f"random-hsv-{hue / 2:.1f}-{saturation}-{value}": {
+            "method": {
+                "name": "random",
+                "strength": {"hue": hue, "saturation": saturation, "value": value},
+            },
+            "transforms": "hsv_jitter",
+        }
+        for hue, saturation, value in product(fifths, repeat=3)
+    }
+
+
 def _variant(
     name: str, sentence: str, settings: Mapping[str, Any], *, method: str = "instaaug"
 ) -> dict[str, Variant]:
@@ -177,6 +193,11 @@ VARIANTS: Mapping[str, Variant] = {
     "random-colors": Variant(
         "Random hue, saturation or value, each from a fifth to all of its range: 15 runs.",
         _color_sweep(),
+    ),
+    "random-color-grid": Variant(
+        "Random hue up to 0, 0.1 … 0.5, saturation and value up to 0, 0.2 … 1, each with each, as "
+        "in the paper: 216 runs.",
+        _color_grid(),
     ),
 }
 """The paper's ablations, and sweeps over hand-set ranges, for `instaaug list methods`."""

@@ -34,6 +34,7 @@ class LabeledImages(Dataset[tuple[Tensor, Tensor]]):
             ``(N, D)``).
         classes: Name of each class; empty for regression.
         names: Where each image comes from, to name the culprit in an error; may be empty.
+        groups: The kind of each image, such as ``"easy"``, if kinds are also to be scored apart.
         fingerprint: Changes when the pixels or targets do.
         skipped: Files that could not be read and were left out, with the reason.
         rows: The rows of ``images`` that belong to this subset, in order; all by default.
@@ -50,6 +51,7 @@ class LabeledImages(Dataset[tuple[Tensor, Tensor]]):
     targets: Tensor
     classes: tuple[str, ...] = ()
     names: Sequence[str] = ()
+    groups: Sequence[str] = ()
     fingerprint: str = ""
     skipped: tuple[str, ...] = ()
     rows: np.ndarray | None = field(default=None, repr=False)
@@ -64,6 +66,11 @@ class LabeledImages(Dataset[tuple[Tensor, Tensor]]):
         if len(self.targets) != n:
             raise DataError(
                 f"`targets` must have one entry per image: got {len(self.targets)} for {n}."
+            )
+        if self.groups and len(self.groups) != len(self.images):
+            raise DataError(
+                "`groups` must have one entry per image, or none at all: got "
+                f"{len(self.groups)} for {len(self.images)}."
             )
         if self.classes:
             self._check_labels()
@@ -117,6 +124,12 @@ class LabeledImages(Dataset[tuple[Tensor, Tensor]]):
         """Where an image comes from, as a readable name."""
         row = index if self.rows is None else int(self.rows[index])
         return self.names[row] if self.names else f"image {row}"
+
+    def group_indices(self) -> dict[str, np.ndarray]:
+        """By group, in the order of the alphabet, the indices of its images."""
+        groups = np.asarray(self.groups)
+        groups = groups if self.rows is None or not len(groups) else groups[self.rows]
+        return {str(name): np.flatnonzero(groups == name) for name in np.unique(groups)}
 
     def subset(self, indices: Sequence[int] | np.ndarray) -> "LabeledImages":
         """Some of the images; pixels are shared, not copied."""

@@ -49,7 +49,8 @@ def load_data(
         source: A name from ``DATASETS``; a folder, CSV, ``.npz`` or ``.npy`` file; a data set of
             Hugging Face or torchvision; a :class:`DataSplits` or :class:`LabeledImages`; or
             ``"module:function"``, a function of yours that returns one of these.
-        options: Keyword arguments of such a function; it gets ``seed`` too if it has that one.
+        options: Keyword arguments of such a function, which gets ``seed`` too if it has that one;
+            or those of a named set, such as ``train_lights`` of ``"rawfoot"``.
         root: Where the original files of a named set are.
         task: ``"classification"`` or ``"regression"``.
         size: Side in pixels that images are resized to; chosen from the images if absent.
@@ -73,10 +74,11 @@ def load_data(
     """
     given = source
     if _is_function(source):
-        source = _call(source, options or {}, seed)
-    elif options:
+        source, options = _call(source, options or {}, seed), None
+    named = _named(source) if isinstance(source, str | Path) else None
+    if options and named is None:
         raise ArgumentError(
-            "`options` must be left out unless `source` is a module:function: got "
+            "`options` must be left out unless `source` is a module:function or a named set: got "
             f"{', '.join(options)} for {str(source)!r}."
         )
     files: dict[str, Any] = {
@@ -93,9 +95,10 @@ def load_data(
             on_bad_image=on_bad_image, on_progress=on_progress,
         )  # fmt: skip
         parts, name = {"all": data}, type(source).__name__
-    elif (named := _named(source)) is not None:
+    elif named is not None:
         where = source if root is None and Path(source).is_dir() else root
-        parts, name = DATASETS[named].load(where, size=size, seed=seed, **files), named
+        files |= {"size": size, "seed": seed, "options": options}
+        parts, name = DATASETS[named].load(where, **files), named
     else:
         path, name = Path(source), Path(source).name
         shaped = {**files, "size": size, "channels": channels}

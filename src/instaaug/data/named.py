@@ -1,10 +1,12 @@
 """The registry of data sets that have a name, and where their files are looked for."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +16,7 @@ from torch.nn import functional as F
 from instaaug.data.cache import OnBadImage, OnProgress
 from instaaug.data.decode import check_shape
 from instaaug.data.labeled import LabeledImages
+from instaaug.errors import ArgumentError
 from instaaug.registry import Registry
 
 __all__ = [
@@ -55,7 +58,7 @@ class Request:
     seed: int = 0
 
 
-Reader = Callable[[Request], dict[str, LabeledImages]]
+Reader = Callable[..., dict[str, LabeledImages]]
 Finder = Callable[[Path], Path | None]
 
 
@@ -66,7 +69,7 @@ class NamedSet:
     Arguments:
         name: As in `DATASETS`.
         description: One sentence.
-        read: Gives the parts of the set.
+        read: Gives the parts of the set for a `Request`; further arguments are its options.
         find: Recognizes the set: gives the folder of its files, at or below a folder, or None.
         needs_files: Whether it needs files that are not part of this library.
     """
@@ -86,6 +89,7 @@ class NamedSet:
         on_bad_image: OnBadImage = "error",
         on_progress: OnProgress | None = None,
         seed: int = 0,
+        options: Mapping[str, Any] | None = None,
     ) -> dict[str, LabeledImages]:
         """The parts of the set: "train" and "test", or "all" where there is no official split."""
         request = Request(
@@ -97,7 +101,14 @@ class NamedSet:
             on_progress=on_progress,
             seed=seed,
         )
-        return self.read(request)
+        options = options or {}
+        _, *known = signature(self.read).parameters
+        if unknown := [name for name in options if name not in known]:
+            raise ArgumentError(
+                f"`options` must be those of the data set {self.name!r}, "
+                f"{', '.join(known) or 'which has none'}: got {', '.join(unknown)}."
+            )
+        return self.read(request, **options)
 
 
 DATASETS = Registry[NamedSet]("data set")

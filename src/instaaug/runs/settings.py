@@ -66,7 +66,9 @@ class SourceSettings(Settings):
     main = "source"
 
     source: str = setting("", "Where the images come from.", path=True)
-    options: dict[str, Any] = setting({}, "Arguments of a module:function.")
+    options: dict[str, Any] = setting(
+        {}, "Arguments of a module:function, or of a named set, such as train_lights of rawfoot."
+    )
     path_column: str | None = setting(
         None, "Column of a CSV with the paths; found by its name if absent."
     )

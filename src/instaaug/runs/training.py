@@ -43,7 +43,7 @@ from instaaug.tasks import (
     SupervisedTask,
     WholeCheckpointIO,
     correlate_losses,
-    evaluate,
+    evaluate_groups,
     make_predictor,
     summarize_augmenter,
 )
@@ -173,21 +173,24 @@ def evaluate_task(
 def _score_predictions(
     task: AugmentedTask, data: LabeledImages, config: TrainSettings, *, n_samples: int
 ) -> dict[str, Any]:
-    batches = BatchLoader(data, config.data.batch_size)
-    tally = task.make_tally()
-    plain = evaluate(make_predictor(task), batches, tally)
-    results: dict[str, Any] = {"plain": plain}
+    predictors = {"plain": make_predictor(task)}
     if n_samples and config.method.name != "none":
-        predict = make_predictor(
+        predictors["augmented"] = make_predictor(
             task,
             n_samples=n_samples,
             select=config.views.select,
             replace=config.views.replace,
             seed=config.seed,
         )
-        scores = evaluate(predict, BatchLoader(data, config.data.batch_size), tally)
-        results["augmented"] = {**scores, "n_samples": n_samples}
-    return results
+    results: dict[str, Any] = {}
+    groups: dict[str, dict[str, Any]] = {}
+    for kind, predict in predictors.items():
+        size = {} if kind == "plain" else {"n_samples": n_samples}
+        scores, of_groups = evaluate_groups(predict, data, config.data.batch_size, task.make_tally)
+        results[kind] = {**scores, **size}
+        for name, own in of_groups.items():
+            groups.setdefault(name, {})[kind] = {**own, **size}
+    return {**results, "groups": groups} if groups else results
 
 
 class _TrainingParts(NamedTuple):

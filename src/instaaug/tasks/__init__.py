@@ -13,6 +13,7 @@ from instaaug.tasks.contrastive import ContrastiveTask
 from instaaug.tasks.evaluation import (
     correlate_losses,
     evaluate,
+    evaluate_groups,
     make_predictor,
     summarize_augmenter,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "WholeCheckpointIO",
     "correlate_losses",
     "evaluate",
+    "evaluate_groups",
     "make_predictor",
     "summarize_augmenter",
 ]

@@ -10,17 +10,20 @@ from torch import Tensor, nn
 from instaaug.augmentation import InstaAug
 from instaaug.augmentation.range_edges import LearnedRange, learned_ranges
 from instaaug.augmentation.views import Merge, Select
+from instaaug.data import LabeledImages
 from instaaug.distributions import FiniteTheta, ThetaDistribution, UniformBox
 from instaaug.functional.probability import gumbel_top_k, mutual_information
 from instaaug.parameterizations import equal_sizes
 from instaaug.scores import Tally
 from instaaug.spaces import Interval, Space
+from instaaug.tasks.loader import BatchLoader
 from instaaug.tasks.task import AugmentedTask
 
 __all__ = [
     "Predictor",
     "correlate_losses",
     "evaluate",
+    "evaluate_groups",
     "make_predictor",
     "summarize_augmenter",
 ]
@@ -77,6 +80,34 @@ def evaluate(predict: Predictor, batches: Batches, tally: Tally) -> dict[str, fl
         outputs = predict(x)
         tally.add(outputs, targets)
     return tally.scores()
+
+
+def evaluate_groups(
+    predict: Predictor,
+    data: LabeledImages,
+    batch_size: int,
+    make_tally: Callable[[], Tally],
+) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
+    """The scores of all images, and by name those of each of their groups, in one pass.
+
+    Arguments:
+        predict: Gives outputs for a batch.
+        data: The images, and the groups they belong to, if any.
+        batch_size: Images per batch.
+        make_tally: Makes what outputs are counted with.
+    """
+    indices = data.group_indices()
+    whole, tallies = make_tally(), {name: make_tally() for name in indices}
+    start = 0
+    for x, targets in BatchLoader(data, batch_size):
+        outputs, stop = predict(x), start + len(x)
+        whole.add(outputs, targets)
+        for name, own in indices.items():
+            here = torch.from_numpy(own[(own >= start) & (own < stop)] - start)
+            if len(here):
+                tallies[name].add(outputs.cpu()[here], targets[here])
+        start = stop
+    return whole.scores(), {name: tally.scores() for name, tally in tallies.items()}
 
 
 @torch.no_grad()
