@@ -254,7 +254,8 @@ def relit(
     test_lights: str | int | Sequence[int] = "1-46",
     *,
     n_train_lights: int | None = None,
-    views_per_image: int = 1,
+    lights_per_image: int = 1,
+    split_seed: int | None = None,
     seed: int = 0,
     **options: Any,
 ) -> DataSplits:
@@ -269,8 +270,9 @@ def relit(
         test_lights: Numbers of the lights of the test images.
         n_train_lights: How many of ``train_lights`` are trained under, drawn by the seed; all of
             them if None.
-        views_per_image: How many lights each test image is seen under; other images under one.
-        seed: Decides the split, the lights, and which image is seen under which light.
+        lights_per_image: How many lights each test image is seen under; other images under one.
+        split_seed: Decides the split, if all seeds are to have the same.
+        seed: Decides the lights, which image is seen under which light, and else the split.
         options: Further arguments of ``load_data``.
 
     Raises:
@@ -278,13 +280,14 @@ def relit(
     """
     train = choose_lights(train_lights, n_train_lights, seed=seed)
     test = choose_lights(test_lights, argument="test_lights")
-    splits = load_data(source, seed=seed, **options)
+    same = seed if split_seed is None else split_seed
+    splits = load_data(source, seed=same, **options)
     return replace(
         splits,
         train=relit_set(splits.train, train, per_image=1, seed=seed),
         validation=splits.validation
         and relit_set(splits.validation, train, per_image=1, seed=seed),
-        test=relit_set(splits.test, test, per_image=views_per_image, seed=seed),
+        test=relit_set(splits.test, test, per_image=lights_per_image, seed=same),
     )
 
 
@@ -335,7 +338,7 @@ def _batches(rows: np.ndarray, size: int = 256) -> list[np.ndarray]:
 
 
 def _check(data: LabeledImages, per_image: PerImage) -> None:
-    if per_image != "all" and (not isinstance(per_image, int) or per_image < 1):
+    if per_image != "all" and per_image < 1:
         raise ArgumentError(f"`per_image` must be 'all', or 1 or more: got {per_image!r}.")
     if data.images.shape[3] != 3:
         raise DataError(

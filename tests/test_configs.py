@@ -17,7 +17,9 @@ from instaaug.yaml_files import read_yaml
 
 ROOT = Path(__file__).parent.parent / "configs"
 METHODS = {  # files of contenders, and what they are contenders of
+    "paper/color_methods.yaml": "paper/color.yaml",
     "paper/crop_methods.yaml": "paper/crop.yaml",
+    "textures/color_methods.yaml": "textures/color.yaml",
     "tiny_imagenet/contenders.yaml": "tiny_imagenet/compare.yaml",
     "tiny_imagenet/contrastive_methods.yaml": "tiny_imagenet/contrastive.yaml",
     "tiny_imagenet/training_methods.yaml": "tiny_imagenet/training.yaml",
@@ -144,6 +146,12 @@ SHRUNK = {
 }
 
 
+FEW_PATCHES: dict[str, Any] = {
+    "data.image_size": 32,
+    "data.options": {"train_patches": 8, "test_patches": 1},
+}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAPER)
 def test_a_file_of_the_paper_trains(name: str, tmp_path: Path) -> None:
@@ -152,7 +160,7 @@ def test_a_file_of_the_paper_trains(name: str, tmp_path: Path) -> None:
     changes: dict[str, Any] = {"data.root": str(tmp_path / "data")}
     if config.data.source == "rawfoot":
         make_rawfoot(tmp_path / "data", generator)
-        changes |= {"data.image_size": 32, "data.train_fraction": 0.1}
+        changes |= FEW_PATCHES
     else:
         make_tiny_imagenet(tmp_path / "data", generator)
         changes |= {"data.validation_fraction": 0.25} if config.data.validation_fraction else {}
@@ -167,9 +175,32 @@ def test_a_file_of_the_paper_trains(name: str, tmp_path: Path) -> None:
     "config", [pytest.param(c, id=n) for n, c in contenders() if n.startswith("paper/")]
 )
 def test_a_contender_of_the_paper_trains(config: TrainSettings, tmp_path: Path) -> None:
-    make_tiny_imagenet(tmp_path / "data", torch.Generator().manual_seed(0))
-    changes = {
-        **SHRUNK, "data.root": str(tmp_path / "data"), "data.validation_fraction": 0.25,
-        "data.held_out_fraction": 0.2,
-    }  # fmt: skip
-    assert train(config.override(changes), tmp_path / "run")["n_test"] == 8
+    generator, data = torch.Generator().manual_seed(0), tmp_path / "data"
+    changes = {**SHRUNK, "data.root": str(data), "data.held_out_fraction": 0.2}
+    if config.data.source == "rawfoot":
+        make_rawfoot(data, generator)
+        changes |= FEW_PATCHES
+    else:
+        make_tiny_imagenet(data, generator)
+        changes |= {"data.validation_fraction": 0.25}
+    results = train(config.override(changes), tmp_path / "run")
+    assert results["n_test"] == (2 * 46 if config.data.source == "rawfoot" else 8)
+    assert ("groups" in results["test"]) == (config.data.source == "rawfoot")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_lights", [1, 2, 4, 8])
+def test_the_paper_draws_lights_to_train_under(n_lights: int, tmp_path: Path) -> None:
+    make_rawfoot(tmp_path / "data", torch.Generator().manual_seed(0))
+    lights = {"train_lights": "1-46", "n_train_lights": n_lights}
+    config = read("paper/color.yaml", **SHRUNK).override(
+        {
+            **FEW_PATCHES,
+            "data.root": str(tmp_path / "data"),
+            "data.options": {**FEW_PATCHES["data.options"], **lights},
+        }
+    )
+    results = train(config, tmp_path / "run")
+    assert results["n_train"] == 2 * 8 * n_lights
+    for group in ("easy", "hard"):
+        assert results["test"]["groups"][group]["augmented"]["n"] == 2 * 23

@@ -394,7 +394,7 @@ def test_lights_that_do_not_exist_are_refused(
 
 def test_easy_and_hard_lights_are_groups_of_the_test_images(tmp_path: Path) -> None:
     gray_levels(tmp_path / "a.npz", n=60)
-    lit = relit(tmp_path / "a.npz", 15, "1,44", views_per_image=2).test
+    lit = relit(tmp_path / "a.npz", 15, "1,44", lights_per_image=2).test
     groups = lit.group_indices()
     assert {name: len(own) for name, own in groups.items()} == {"easy": 12, "hard": 12}
     x = pixels(lit)
