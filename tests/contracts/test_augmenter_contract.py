@@ -27,11 +27,15 @@ CONTEXT: dict[str, Any] = {
     "num_classes": 3,
     "image_size": 16,
 }
-TRANSFORMS = {"augerino": "affine", "augerino_color": "hsv_jitter"}
+TRANSFORMS = {
+    "augerino": "affine",
+    "augerino_color": "hsv_jitter",
+    "augerino_crop": "uniform_crop",
+}
 UNDRAWN = ("none", "spatial_transformer")
 MIXING = ("mixup", "cutmix")
 TESTED_ON_VIEWS = (
-    *("instaaug", "random", "augerino", "augerino_color", "adaaug", "adacrops"),
+    *("instaaug", "random", "augerino", "augerino_color", "augerino_crop", "adaaug", "adacrops"),
     *("random_resized_crop", "unmix", "viewmaker"),
 )
 ALL = pytest.mark.parametrize("method", sorted(METHODS))

@@ -18,7 +18,7 @@ from instaaug.errors import ArgumentError, ShapeError, UnknownNameError
 from instaaug.functional.affine import from_entries, to_physical_frame
 from instaaug.functional.color import hsv_jitter
 from instaaug.functional.warp import warp
-from instaaug.methods.augerino import Augerino, AugerinoColor, LearnedRanges
+from instaaug.methods.augerino import Augerino, AugerinoColor, AugerinoCrop, LearnedRanges
 from tests.support.goodness_of_fit import ERROR_PROBABILITY, uniform_p
 from tests.support.images import largest_difference, random_images, smooth_images
 from tests.support.learned_ranges import seeded, softplus, trained
@@ -27,6 +27,7 @@ from tests.support.unhooked import unhooked
 
 MAKERS: dict[str, Callable[[], LearnedRanges]] = {
     "affine": Augerino,
+    "crop": AugerinoCrop,
     "color": AugerinoColor,
     "brightness and contrast": lambda: AugerinoColor(["contrast", "brightness"]),
 }
@@ -325,16 +326,51 @@ def test_the_turn_opens_to_the_circle_where_the_color_is_the_class() -> None:
     assert aug.widths()[2] > 0.95 * tau
 
 
-@pytest.mark.parametrize("make", [Augerino, AugerinoColor])
+@pytest.mark.parametrize("make", [Augerino, AugerinoColor, AugerinoCrop])
 @pytest.mark.parametrize("weight", [-0.1, float("nan"), float("inf")])
 def test_a_weight_is_a_number_of_at_least_zero(make: type[LearnedRanges], weight: float) -> None:
     with pytest.raises(ArgumentError, match="`weight` must be a number of at least 0: got "):
         make(weight=weight)  # type: ignore[call-arg]
 
 
-def test_a_start_is_a_finite_number() -> None:
+@pytest.mark.parametrize("make", [Augerino, AugerinoCrop])
+def test_a_start_is_a_finite_number(make: type[Augerino]) -> None:
     with pytest.raises(ArgumentError, match="`start` must be a finite raw width: got nan"):
-        Augerino(start=float("nan"))
+        make(start=float("nan"))
+
+
+def test_crops_are_symmetric_in_place_and_never_larger_than_the_image() -> None:
+    aug = AugerinoCrop(start=1.0)
+    right, down, size = aug.fixed_ranges()["uniform_crop"]
+    half = softplus(1.0) / 2
+    assert right == down == pytest.approx((-half, half))
+    assert size == pytest.approx((0.2, 1.0))  # of the width of 1.3, 0.8 is left
+
+
+def test_the_bonus_of_crops_is_the_norm_of_their_widths_until_one_is_all_there_is() -> None:
+    aug = AugerinoCrop(weight=2.0)
+    losses, batch = torch.zeros(4), aug(images(4))
+    expected = -2.0 * (3 * softplus(0.0) ** 2) ** 0.5
+    assert float(aug.objective(losses, batch).detach()) == pytest.approx(expected)
+    wide = AugerinoCrop(start=1.0)
+    assert float(wide.objective(losses, wide(images(4))).detach()) == 0.0
+
+
+def test_crops_that_hurt_are_given_up_again() -> None:
+    """Even those that had reached all that there is."""
+    aug = AugerinoCrop(start=1.0)
+    optimizer = torch.optim.Adam(aug.parameters(), 0.1)
+    for step in range(40):
+        batch = aug(images(8), generator=seeded(step))
+        aug.objective(1 - batch.theta[..., 2].flatten(), batch).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert aug.fixed_ranges()["uniform_crop"][2][0] > 0.8
+
+
+def test_crops_have_no_other_transform() -> None:
+    with pytest.raises(ArgumentError, match="`transforms` must be uniform_crop: got rotation"):
+        AugerinoCrop("rotation")
 
 
 def test_generators_are_known_by_name() -> None:

@@ -15,6 +15,7 @@ from instaaug.methods import (
     METHODS,
     Augerino,
     AugerinoColor,
+    AugerinoCrop,
     NoAugmentation,
     RandomAugmentation,
 )
@@ -204,9 +205,10 @@ def test_views_are_cut_from_larger_images(method: str) -> None:
         ("affine", Augerino),
         ("hsv_jitter", AugerinoColor),
         (["brightness", "contrast"], AugerinoColor),
+        ("uniform_crop", AugerinoCrop),
     ],
 )
-def test_augerino_is_affine_or_of_colors(transforms: Any, kind: type) -> None:
+def test_augerino_is_affine_of_colors_or_of_crops(transforms: Any, kind: type) -> None:
     config = TrainSettings.from_mapping({"method": "augerino", "transforms": transforms})
     assert type(build_task(config, FACTS).augmenter) is kind
 

@@ -182,6 +182,12 @@ VARIANTS: Mapping[str, Variant] = {
         {"phi.estimator": "closed_form", "phi.goal": "loss", "phi.signal": "held_out"},
     ),
     **_variant(
+        "augerino-crops",
+        "Augerino with ranges of place and size of crops.",
+        {"transforms": "uniform_crop"},
+        method="augerino",
+    ),
+    **_variant(
         "augerino-color",
         "Augerino with ranges of hue, saturation and value.",
         {"transforms": "hsv_jitter"},

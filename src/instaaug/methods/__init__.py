@@ -1,7 +1,7 @@
 """InstaAug's registry of methods, and the methods it is compared with; all are augmenters."""
 
 from instaaug.methods.ada_augment import AdaAugment, AdaCrops
-from instaaug.methods.augerino import Augerino, AugerinoColor
+from instaaug.methods.augerino import Augerino, AugerinoColor, AugerinoCrop
 from instaaug.methods.auto_augment import AutoAugment
 from instaaug.methods.distortions import Distortions
 from instaaug.methods.fast_auto_augment import FastAutoAugment
@@ -25,6 +25,7 @@ __all__ = [
     "AdaCrops",
     "Augerino",
     "AugerinoColor",
+    "AugerinoCrop",
     "AutoAugment",
     "CutMix",
     "Distortions",

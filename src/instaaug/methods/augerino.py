@@ -1,4 +1,4 @@
-"""Augerino: learned ranges of affine transforms or of colors, the same for every input."""
+"""Augerino: learned ranges of affine transforms, crops or colors, the same for every input."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -21,10 +21,10 @@ from instaaug.functional.warp import PaddingMode
 from instaaug.methods.registry import METHODS
 from instaaug.shapes import Images, Matrices, Rendered, Rows, check_images, repeat_batch
 from instaaug.spaces import Interval, Parameter
-from instaaug.transforms import Affine, Composition, Transform
+from instaaug.transforms import Affine, Composition, Transform, UniformCrop
 from instaaug.transforms.color import ColorTransform
 
-__all__ = ["Augerino", "AugerinoColor", "LearnedRanges"]
+__all__ = ["Augerino", "AugerinoColor", "AugerinoCrop", "LearnedRanges"]
 
 CLOSED = -5.0  # a raw width of which softplus leaves 0.007
 WIDEST = 10.0  # the safe form pays nothing from here on
@@ -239,15 +239,17 @@ class Augerino(LearnedRanges):
     def build(
         cls, context: Mapping[str, Any], options: Mapping[str, Any] | None = None
     ) -> Augmenter:
-        """Augerino, or :class:`AugerinoColor` if the transforms in the context change colors."""
+        """Augerino, or :class:`AugerinoColor` or :class:`AugerinoCrop`, as the transforms say."""
         transforms = context.get("transforms", "auto")
         parts = () if transforms == "auto" else as_composition(transforms).transforms
         if all(isinstance(part, Affine) for part in parts):
             return super().build(context, options)
         if all(isinstance(part, ColorTransform) for part in parts):
             return AugerinoColor.build(context, options)
+        if all(isinstance(part, UniformCrop) for part in parts):
+            return AugerinoCrop.build(context, options)
         raise ArgumentError(
-            "`transforms` must be affine (or auto) or colors for augerino: got "
+            "`transforms` must be affine (or auto), uniform_crop or colors for augerino: got "
             f"{', '.join(part.name for part in parts)}. For one learned range of other transforms "
             'take instaaug with conditioning="none"; for rotations alone set `method.opened` to '
             '"turn".'
@@ -363,3 +365,95 @@ class AugerinoColor(LearnedRanges):
         """The sum of all widths, as shares."""
         low, high = self.shares().unbind(-1)
         return (high - low).abs().sum()
+
+
+@METHODS.register("augerino_crop")
+class AugerinoCrop(LearnedRanges):
+    r"""Learns from where and how small every input may be cropped.
+
+    θ is that of :class:`~instaaug.transforms.UniformCrop`: how far to the right and down, relative
+    to the room that the size leaves, and the size. With raw widths :math:`r`, the only three
+    parameters,
+
+    .. math:: \theta_{1,2} \sim \mathcal{U}\bigl(-\tfrac{1}{2}\,b, \tfrac{1}{2}\,b\bigr), \qquad
+              \theta_3 \sim \mathcal{U}(1 - b_3, 1), \qquad b = \mathrm{softplus}(r),
+
+    and the objective is :math:`\mathbb{E}[\ell] - \lambda\,\|b\|_2`. The source has no crops; the
+    InstaAug paper compares itself with Augerino for them, and says that Augerino's ranges are
+    symmetric, uniform and the same for all inputs. That of the size cannot be symmetric: nothing
+    is larger than the image. As in the source's safe form, the bonus ends as soon as any width
+    reaches all that there is.
+
+    Arguments:
+        transforms: A :class:`~instaaug.transforms.UniformCrop`, or its name.
+        weight: λ; the source has 0.01 for CIFAR-10.
+        start: Raw widths at the start; 0 stands for a width of 0.69.
+        mean: Per-channel mean the images were normalized with.
+        std: Per-channel standard deviation the images were normalized with.
+        padding_mode: What lies outside of an image that is resized.
+        size: Output side, or height and width; the input's own by default.
+
+    References:
+        | Learning Invariances in Neural Networks (Benton et al., 2020)
+        | https://arxiv.org/abs/2010.11882
+        | Instance-Specific Augmentation: Capturing Local Invariances (Miao et al., 2022)
+        | https://arxiv.org/abs/2206.00051
+
+    Example:
+        >>> right, down, size = AugerinoCrop().fixed_ranges()["uniform_crop"]
+        >>> round(right[1], 2), round(size[0], 2)  # log 2 wide
+        (0.35, 0.31)
+    """
+
+    below: Tensor
+    identity: Tensor
+    most: Tensor
+
+    def __init__(
+        self,
+        transforms: Transform | str | Sequence[Transform | str] = "uniform_crop",
+        *,
+        weight: float = 0.01,
+        start: float = 0.0,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+        padding_mode: PaddingMode = "zeros",
+        size: int | tuple[int, int] | None = None,
+    ) -> None:
+        transform = as_composition(transforms, mean=mean, std=std, size=size)
+        if not all(isinstance(part, UniformCrop) for part in transform.transforms):
+            names = ", ".join(part.name for part in transform.transforms)
+            raise ArgumentError(
+                f"`transforms` must be uniform_crop: got {names}. Augerino learns the affine ones."
+            )
+        super().__init__(transform, weight=weight, padding_mode=padding_mode)
+        if not isfinite(start):
+            raise ArgumentError(f"`start` must be a finite raw width: got {start}. 0 is usual.")
+        parameters = _parameters(transform)
+        self.raw_widths = nn.Parameter(torch.full((len(parameters),), start))
+        columns = {
+            "identity": [p.identity for p in parameters],
+            "below": [p.rooms[0] / p.width for p in parameters],
+            "most": [p.width for p in parameters],
+        }
+        for name, values in columns.items():
+            self.register_buffer(name, torch.tensor(values), persistent=False)
+
+    def widths(self) -> Float[Tensor, " d"]:
+        """b, with gradient."""
+        return F.softplus(self.raw_widths)
+
+    @override
+    def ends(self) -> Float[Tensor, "d 2"]:
+        widths = self.widths()
+        widths = (
+            widths - (widths - self.most).clamp(min=0).detach()
+        )  # the loss may narrow it again
+        low = self.identity - self.below * widths
+        return torch.stack([low, low + widths], dim=-1)
+
+    @override
+    def bonus(self) -> Float[Tensor, ""]:
+        """‖b‖, or nothing if any width has reached all that there is."""
+        widths = self.widths()
+        return torch.linalg.vector_norm(widths) * (widths < self.most).all()
