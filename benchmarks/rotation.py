@@ -7,14 +7,13 @@ import torch
 
 from benchmarks.record import save
 from instaaug.data import load_mario_iggy
-from instaaug.parameterizations import Conditioning
-from instaaug.runs.rotation import learn_rotations
+from instaaug.runs.rotation import RotationMethod, learn_rotations
 
 __all__ = ["main"]
 
 ORIGINALS = Path(__file__).resolve().parents[2] / "shared" / "data" / "mario-iggy" / "images.npz"
 SEEDS = range(5)
-METHODS: tuple[Conditioning, ...] = ("none", "input")
+METHODS: tuple[RotationMethod, ...] = ("augerino", "instaaug-shared", "instaaug")
 
 
 def main() -> list[dict[str, object]]:
@@ -31,7 +30,8 @@ def main() -> list[dict[str, object]]:
             runs += [{"source": source, **r.summary()} for r in results]
             overlaps = [r.iou for r in results]
             print(
-                f"{source:10} {method:5}  overlap {mean(overlaps):.3f} (least {min(overlaps):.3f})"
+                f"{source:10} {method:15}  overlap {mean(overlaps):.3f}"
+                f" (least {min(overlaps):.3f})"
                 f"  accuracy {min(r.accuracy for r in results):.3f} at least"
                 f"  {max(r.cpu_seconds for r in results):.0f} CPU-seconds at most",
                 flush=True,

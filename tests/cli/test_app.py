@@ -91,7 +91,7 @@ def test_the_demo_writes_figure_and_numbers(
         "results.json",
     }
     shared, own = json.loads((tmp_path / "new" / "results.json").read_text())
-    assert (shared["conditioning"], own["conditioning"]) == ("none", "input")
+    assert (shared["method"], own["method"]) == ("augerino", "instaaug")
     assert 0 <= own["iou"] <= 1
     assert "figure5.png" in capsys.readouterr().out.replace("\n", "")
 

@@ -143,7 +143,7 @@ def test_the_color_variant_has_transforms_of_its_own() -> None:
 
 
 def test_augerino_refuses_other_transforms() -> None:
-    with pytest.raises(ArgumentError, match=r"must be affine \(or auto\) or colors.*got crop"):
+    with pytest.raises(ArgumentError, match=r"must be affine \(or auto\), uniform_crop.*got crop"):
         METHODS["augerino"].build({"transforms": [Crop()]})
 
 

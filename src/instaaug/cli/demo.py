@@ -10,17 +10,21 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from instaaug.data import RotatedSprites, load_mario_iggy
-from instaaug.parameterizations import Conditioning
 from instaaug.report.pictures.rotation import ArcPanel, draw_rotation_arcs
 from instaaug.report.theme import figure, save_figure
-from instaaug.runs.rotation import RotationResult, RotationSettings, learn_rotations
+from instaaug.runs.rotation import (
+    RotationMethod,
+    RotationResult,
+    RotationSettings,
+    learn_rotations,
+)
 
 __all__ = ["run_demo"]
 
-METHODS: dict[Conditioning, str] = {"none": "one range for all", "input": "InstaAug"}
-ROWS: dict[Conditioning, str] = {
-    "none": "One range: for all images",
-    "input": "InstaAug: a range for each image",
+METHODS: dict[RotationMethod, str] = {"augerino": "Augerino", "instaaug": "InstaAug"}
+ROWS: dict[RotationMethod, str] = {
+    "augerino": "Augerino: one range for all images",
+    "instaaug": "InstaAug: a range for each image",
 }
 SHOWN = ((0, -pi / 4), (2, pi / 5), (1, pi / 7), (3, -pi / 5))  # class, and how far it is turned
 
@@ -35,7 +39,7 @@ def run_demo(out: Path, *, seed: int, n_steps: int, sprites: Path | None) -> Non
     settings = RotationSettings(n_steps=n_steps)
     results = []
     with _progress(console) as progress:
-        for conditioning, title in METHODS.items():
+        for method, title in METHODS.items():
             task = progress.add_task(title, total=n_steps, numbers="")
 
             def show(step: int, loss: float, entropy: float, weight: float) -> None:
@@ -43,9 +47,7 @@ def run_demo(out: Path, *, seed: int, n_steps: int, sprites: Path | None) -> Non
                 progress.update(task, completed=step + 1, numbers=numbers)  # noqa: B023
 
             results.append(
-                learn_rotations(
-                    conditioning, seed=seed, sprites=images, settings=settings, on_step=show
-                )
+                learn_rotations(method, seed=seed, sprites=images, settings=settings, on_step=show)
             )
     console.print(_table(results))
     out.mkdir(parents=True, exist_ok=True)
@@ -77,7 +79,7 @@ def _table(results: list[RotationResult]) -> Table:
         table.add_column(heading, justify="left" if heading == headings[0] else "right")
     for r in results:
         table.add_row(
-            METHODS[r.conditioning],
+            METHODS[r.method],
             f"{r.accuracy:.1%}",
             f"{r.accuracy_augmented:.1%}",
             f"{r.mean_width * 180 / pi:.0f}°",
@@ -91,7 +93,7 @@ def _panel(result: RotationResult) -> ArcPanel:
     test = result.test
     shown = torch.tensor([_nearest(test, label, angle) for label, angle in SHOWN])
     return ArcPanel(
-        title=ROWS[result.conditioning],
+        title=ROWS[result.method],
         images=test.images[shown],
         bases=(test.labels[shown] % 2) * pi,
         angles=test.angles[shown],
