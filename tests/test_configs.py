@@ -18,11 +18,18 @@ from instaaug.yaml_files import read_yaml
 ROOT = Path(__file__).parent.parent / "configs"
 METHODS = {  # files of contenders, and what they are contenders of
     "paper/color_methods.yaml": "paper/color.yaml",
+    "paper/contrastive_methods.yaml": "paper/contrastive.yaml",
     "paper/crop_methods.yaml": "paper/crop.yaml",
+    "paper/weights.yaml": "paper/crop.yaml",
+    "paper/windows.yaml": "paper/crop.yaml",
     "textures/color_methods.yaml": "textures/color.yaml",
+    "times/methods.yaml": "times/base.yaml",
     "tiny_imagenet/contenders.yaml": "tiny_imagenet/compare.yaml",
     "tiny_imagenet/contrastive_methods.yaml": "tiny_imagenet/contrastive.yaml",
+    "tiny_imagenet/table1.yaml": "tiny_imagenet/training.yaml",
     "tiny_imagenet/training_methods.yaml": "tiny_imagenet/training.yaml",
+    "tiny_imagenet/weights.yaml": "tiny_imagenet/training.yaml",
+    "tiny_imagenet/windows.yaml": "tiny_imagenet/training.yaml",
 }
 FILES = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.yaml"))
 OTHERS = "fine_tuning/"  # a model with weights from elsewhere
@@ -183,6 +190,8 @@ def test_a_contender_of_the_paper_trains(config: TrainSettings, tmp_path: Path) 
     else:
         make_tiny_imagenet(data, generator)
         changes |= {"data.validation_fraction": 0.25}
+    if config.task == "contrastive":
+        changes |= {"optimizer.warmup_steps": 1, "contrastive.hidden": 8}
     results = train(config.override(changes), tmp_path / "run")
     assert results["n_test"] == (2 * 46 if config.data.source == "rawfoot" else 8)
     assert ("groups" in results["test"]) == (config.data.source == "rawfoot")

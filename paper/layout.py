@@ -1,0 +1,133 @@
+"""Tables as Markdown, LaTeX, CSV and JSON: the paper's number beside ours."""
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from paper.exhibits import Exhibit, Findings, Row, Score
+
+__all__ = ["from_json", "to_csv", "to_json", "to_latex", "to_markdown", "write_score"]
+
+NOTHING = "–"
+TEX = {
+    "&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#",
+    "λ": r"$\lambda$", "φ": r"$\phi$", "×": r"$\times$", "–": "--",
+}  # fmt: skip
+
+
+def write_score(score: Score | None, *, plus_minus: str = " ± ") -> str:
+    """A score as the paper writes it.
+
+    Example:
+        >>> write_score(Score(66.0249, 0.18, 10)), write_score(Score(3.5)), write_score(None)
+        ('66.02 ± 0.18', '3.50', '–')
+    """
+    if score is None:
+        return NOTHING
+    return f"{score.mean:.2f}" + ("" if score.error is None else f"{plus_minus}{score.error:.2f}")
+
+
+def to_markdown(found: Findings) -> str:
+    """The table: for every column the paper's number and ours."""
+    heads = [head for name in found.columns for head in (f"{name}, paper", f"{name}, ours")]
+    lines = ["| | " + " | ".join(heads) + " |", "| --- |" + " --- |" * len(heads)]
+    for row in found.rows:
+        cells = [write_score(score) for score in _interleaved(row)]
+        lines.append(f"| {row.name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def to_latex(found: Findings) -> str:
+    """The table for booktabs, with a rule between groups."""
+    heads = [
+        head
+        for name in found.columns
+        for head in (f"{_tex(name)} (paper)", f"{_tex(name)} (ours)")
+    ]
+    lines = [
+        r"\begin{tabular}{l" + "c" * len(heads) + "}", r"\toprule",
+        " & ".join(["", *heads]) + r" \\", r"\midrule",
+    ]  # fmt: skip
+    group = found.rows[0].group if found.rows else 0
+    for row in found.rows:
+        if row.group != group:
+            lines.append(r"\midrule")
+            group = row.group
+        cells = [_tex_score(score) for score in _interleaved(row)]
+        lines.append(" & ".join([_tex(row.name), *cells]) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+
+def to_csv(found: Findings) -> str:
+    """One line per number."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("row", "column", "source", "mean", "error", "runs"))
+    for row in found.rows:
+        for column, ours, paper in zip(found.columns, row.ours, row.paper, strict=True):
+            for source, score in (("paper", paper), ("ours", ours)):
+                if score is not None:
+                    writer.writerow(
+                        (row.name, column, source, score.mean, score.error, score.runs)
+                    )
+    return text.getvalue()
+
+
+def to_json(exhibit: Exhibit, found: Findings, *, command: str, commit: str) -> str:
+    """All that is known, to be read by :func:`from_json`."""
+    record = asdict(found) | {
+        "name": exhibit.name,
+        "title": exhibit.title,
+        "command": command,
+        "commit": commit,
+        "pictures": [path.name for path in found.pictures],
+    }
+    return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+
+
+def from_json(text: str, folder: Path) -> tuple[Findings, dict[str, Any]]:
+    """Findings, and what else the file says: name, title, command, commit.
+
+    Arguments:
+        text: As :func:`to_json` writes it.
+        folder: Where the pictures are.
+    """
+    record = json.loads(text)
+    found = Findings(
+        columns=tuple(record.pop("columns")),
+        rows=tuple(_read_row(row) for row in record.pop("rows")),
+        setting=record.pop("setting"),
+        unit=record.pop("unit"),
+        seconds=record.pop("seconds"),
+        notes=tuple(record.pop("notes")),
+        pictures=tuple(folder / name for name in record.pop("pictures")),
+    )
+    return found, record
+
+
+def _read_row(row: Mapping[str, Any]) -> Row:
+    def read(scores: list[dict[str, Any] | None]) -> tuple[Score | None, ...]:
+        return tuple(None if score is None else Score(**score) for score in scores)
+
+    return Row(row["name"], read(row["ours"]), read(row["paper"]), row["group"])
+
+
+def _interleaved(row: Row) -> list[Score | None]:
+    return [score for pair in zip(row.paper, row.ours, strict=True) for score in pair]
+
+
+def _tex(words: str) -> str:
+    for letter, escaped in TEX.items():
+        words = words.replace(letter, escaped)
+    return words
+
+
+def _tex_score(score: Score | None) -> str:
+    if score is None:
+        return "--"
+    error = "" if score.error is None else rf"{{\tiny $\pm {score.error:.2f}$}}"
+    return f"${score.mean:.2f}${error}"

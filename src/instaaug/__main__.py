@@ -1,0 +1,6 @@
+"""``python -m instaaug`` is the ``instaaug`` command."""
+
+from instaaug.cli import main
+
+if __name__ == "__main__":
+    main()
