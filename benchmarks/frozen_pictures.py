@@ -1,6 +1,4 @@
-"""Where does φ look? Twelve photos that it has not seen, as pictures in ``docs``.
-
-``frozen_crops.jpg`` has the single-view loss, ``frozen_views.jpg`` the loss that knows n.
+"""Where does φ look? Twelve photos that it has not seen, as ``docs/frozen_crops.jpg``.
 
 φ is fitted on the photos of imagenet-val-2000 that ``frozen.py`` scores, for EfficientNet-Lite0;
 the photos shown are the first of a seeded shuffle of nips2017-1000 (CC-BY 2.0; the authors are
@@ -10,7 +8,6 @@ named in ``docs/frozen_crops.md``).
 import csv
 import os
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -26,17 +23,14 @@ __all__ = ["main"]
 DOCS = Path(__file__).parents[1] / "docs"
 N_PHOTOS = 12
 SIZE = 128
-PICTURES: dict[str, dict[str, Any]] = {
-    "frozen_crops": {"objective": "single", "entropy": (1.5, 2.5)},
-    "frozen_views": {},
-}
+ENTROPY = (1.5, 2.5)  # nats
 
 
 def main() -> None:
     torch.set_num_threads(1)
     rows = torch.arange(len(photos("other").data))
-    for name, settings in PICTURES.items():
-        draw(fit("other", SIZE, rows, **settings), DOCS / f"{name}.jpg")
+    aug = fit("other", SIZE, rows, objective="single", entropy=ENTROPY)
+    draw(aug, DOCS / "frozen_crops.jpg")
 
 
 def draw(aug: InstaAug, path: Path) -> None:
@@ -64,7 +58,7 @@ def write_credits(names: list[str]) -> None:
     with path.open(newline="") as file:
         known = {row["ImageId"]: row for row in csv.DictReader(file)}
     lines = [
-        "# Credits of the photos in frozen_crops.jpg and frozen_views.jpg",
+        "# Credits of the photos in frozen_crops.jpg",
         "",
         "All are under [CC-BY 2.0](https://creativecommons.org/licenses/by/2.0/), cut to a square "
         "and scaled. Down the left column, then down the right one:",
