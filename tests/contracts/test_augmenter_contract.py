@@ -32,8 +32,8 @@ TRANSFORMS = {
     "augerino_color": "hsv_jitter",
     "augerino_crop": "uniform_crop",
 }
-UNDRAWN = ("none", "spatial_transformer")
-MIXING = ("mixup", "cutmix")
+UNDRAWN = ("none", "spatial_transformer", "mixmo")  # the last draws how features are mixed
+MIXING = ("mixup", "cutmix", "puzzlemix", "comixup", "saliency_grafting", "mixmo")
 TESTED_ON_VIEWS = (
     *("instaaug", "random", "augerino", "augerino_color", "augerino_crop", "adaaug", "adacrops"),
     *("random_resized_crop", "unmix", "viewmaker"),

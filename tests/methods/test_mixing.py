@@ -39,7 +39,7 @@ def soft_labels(batch: AugmentedBatch, num_classes: int) -> Tensor:
     soft = torch.zeros(len(batch.inputs), num_classes)
     for row, share in enumerate(own_share(batch).tolist()):
         soft[row, batch.targets[row]] += share
-        soft[row, batch.partner_targets[row]] += 1 - share
+        soft[row, batch.partner_targets[0, row]] += 1 - share
     return soft
 
 
@@ -110,7 +110,7 @@ def test_mixtures_are_those_of_a_naive_loop(n_samples: int, *, per_input: bool) 
             torch.testing.assert_close(batch.inputs[row], blend)
             assert float(own_share(batch)[row]) == share
             assert torch.equal(batch.targets[row], y[i])
-            assert torch.equal(batch.partner_targets[row], y[int(partner)])
+            assert torch.equal(batch.partner_targets[0, row], y[int(partner)])
 
 
 def test_a_whole_share_is_the_image_to_the_last_bit() -> None:

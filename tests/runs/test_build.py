@@ -170,8 +170,8 @@ def test_a_policy_that_reads_the_model_begins_with_another_head_for_another_seed
             "`data.held_out_fraction` must be above 0 for adacrops",
         ),
         (
-            {"method": "mixup", "crop.size": 8},
-            "`crop.size` needs a method that can change the size of an image: got 'mixup'",
+            {"method": "viewmaker", "crop.size": 8},
+            "`crop.size` needs a method that can change the size of an image: got 'viewmaker'",
         ),
         (
             {"method": "fast_autoaugment", "task": "regression"},
@@ -184,7 +184,7 @@ def test_what_a_method_cannot_do_is_refused(settings: dict[str, Any], words: str
         build_task(TrainSettings.from_mapping(settings), FACTS)
 
 
-CANNOT_RESIZE = {"mixup", "cutmix", "viewmaker"}
+CANNOT_RESIZE = {"viewmaker"}
 
 
 @pytest.mark.parametrize("method", sorted(METHODS.keys() - CANNOT_RESIZE))

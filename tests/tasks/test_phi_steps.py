@@ -192,6 +192,6 @@ def test_a_mixture_is_trained_on_both_targets() -> None:
     assert batch.partner_targets is not None
     one_hot = torch.eye(2)
     share = batch.own_share[:, None]
-    soft = share * one_hot[y] + (1 - share) * one_hot[batch.partner_targets]
+    soft = share * one_hot[y] + (1 - share) * one_hot[batch.partner_targets[0]]
     descend(naive, F.cross_entropy(naive(batch.inputs), soft))
     torch.testing.assert_close(parameters_of(model), parameters_of(naive))

@@ -48,10 +48,11 @@ class AugmentedBatch:
         score_factors: The factors to be trained by the score function or exactly.
         value: Predicted loss of each input, for the value baseline, ``(B,)``.
         exhaustive: Whether the samples are not draws but every choice of a single finite factor.
-        partner_targets: Targets of the inputs that were mixed in, by methods that mix inputs,
-            laid out like ``targets``.
-        own_share: How much of each row is the input's own, in [0, 1], ``(n * B,)``; the rest is
-            its partner's.
+        partner_targets: Targets of the k inputs that were mixed into each row, by methods that mix
+            inputs, ``(k, n * B, ...)``.
+        shares: How much of each row is the input's own, and how much is each partner's; the sum is
+            1. ``(1 + k, n * B)``.
+        added_loss: What the method adds to the mean loss, with gradient for the model.
     """
 
     inputs: Tensor
@@ -64,7 +65,8 @@ class AugmentedBatch:
     value: Float[Tensor, " batch"] | None = None
     exhaustive: bool = False
     partner_targets: Tensor | None = None
-    own_share: Float[Tensor, " rows"] | None = None
+    shares: Float[Tensor, "parts rows"] | None = None
+    added_loss: Float[Tensor, ""] | None = None
 
     @property
     def n_samples(self) -> int:
@@ -76,10 +78,16 @@ class AugmentedBatch:
         """Number of inputs before augmentation."""
         return self.theta.shape[1]
 
-    def losses(self, loss_of: Callable[[Tensor], Tensor]) -> Tensor:
-        r"""One loss per augmented input; that of a mixture is the mixture of two losses.
+    @property
+    def own_share(self) -> Float[Tensor, " rows"] | None:
+        """How much of each row is the input's own, in [0, 1]; None where nothing was mixed."""
+        return None if self.shares is None else self.shares[0]
 
-        .. math:: \ell_i = \lambda_i\,\ell(f(x_i), y_i) + (1 - \lambda_i)\,\ell(f(x_i), y'_i)
+    def losses(self, loss_of: Callable[[Tensor], Tensor]) -> Tensor:
+        r"""One loss per augmented input; that of a mixture is the mixture of the losses.
+
+        .. math:: \ell_i = \lambda_{i0}\,\ell(f(x_i), y_i)
+                           + \sum_{j=1}^k \lambda_{ij}\,\ell(f(x_i), y'_{ij})
 
         Arguments:
             loss_of: From targets to one loss per input, ``(n * B,)``.
@@ -95,11 +103,14 @@ class AugmentedBatch:
         """
         if self.targets is None:
             raise ArgumentError("`targets` must be given to the augmenter: it got none.")
-        own = loss_of(self.targets)
-        if self.partner_targets is None or self.own_share is None:
-            return own
-        share = self.own_share.to(own.dtype)
-        return share * own + (1 - share) * loss_of(self.partner_targets)
+        losses = loss_of(self.targets)
+        if self.partner_targets is None or self.shares is None:
+            return losses
+        shares = self.shares.to(losses.dtype)
+        losses = shares[0] * losses
+        for share, targets in zip(shares[1:], self.partner_targets, strict=True):
+            losses = losses + share * loss_of(targets)
+        return losses
 
 
 class Augmenter(nn.Module, ABC):
@@ -303,6 +314,24 @@ class Augmenter(nn.Module, ABC):
 
         The model must not become a part of the augmenter: it has an optimizer of its own.
         """
+
+    def adapt(self, model: nn.Module) -> nn.Module:
+        """The model to train in place of ``model``, for a method that changes the model itself.
+
+        A model that was adapted before is returned as it is. Most augmenters change nothing.
+        """
+        return model
+
+    def losses(self, model: nn.Module, batch: AugmentedBatch, losses_of: LossesOf) -> Tensor:
+        """One loss per augmented input.
+
+        Arguments:
+            model: The one that is being trained.
+            batch: What ``forward`` returned.
+            losses_of: The loss of the task.
+        """
+        outputs = model(batch.inputs)
+        return batch.losses(lambda targets: losses_of(outputs, targets))
 
     def canonical(self, x: Images) -> Rendered:
         """The inputs as the model sees them without augmentation; unchanged by most augmenters."""

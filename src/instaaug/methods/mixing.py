@@ -1,11 +1,11 @@
 """MixUp and CutMix: every input is mixed with another one of its batch."""
 
 from abc import abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import isfinite
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 from typing_extensions import override
 
@@ -14,27 +14,55 @@ from instaaug.augmentation.augmenter import TASKS
 from instaaug.errors import ArgumentError
 from instaaug.methods.registry import METHODS
 from instaaug.methods.simple import SimpleAugmenter
-from instaaug.shapes import Images, Rendered, Rows, Scalars
+from instaaug.shapes import Images, Rendered, Rows, Scalars, match_layout, repeat_batch
 
-__all__ = ["CutMix", "MixUp", "MixingAugmenter", "draw_beta"]
+__all__ = [
+    "CutMix",
+    "MixUp",
+    "MixingAugmenter",
+    "Mixture",
+    "PairMixer",
+    "PixelMixer",
+    "box_pixels",
+    "check_alpha",
+    "draw_beta",
+    "draw_boxes",
+    "draw_partners",
+]
 
 
 SMALLEST, LARGEST = 1e-6, 1e6  # beyond them λ is 0, 1 or 1/2 but for rounding
 
 
+@dataclass(frozen=True)
+class Mixture:
+    """Inputs that consist of several inputs of a batch.
+
+    Arguments:
+        inputs: The mixtures, ``(n * B, C, H, W)``.
+        partners: Which inputs are in each of them besides its own, ``(k, n * B)``.
+        shares: How much of each is its own, and how much is each partner's, ``(1 + k, n * B)``.
+        added_loss: What the method adds to the mean loss.
+    """
+
+    inputs: Images
+    partners: Int[Tensor, "k rows"]
+    shares: Float[Tensor, "parts rows"]
+    added_loss: Float[Tensor, ""] | None = None
+
+
 class MixingAugmenter(SimpleAugmenter):
-    r"""Mixes every input with a partner, drawn as a random permutation of the batch.
+    r"""Mixes every input with others of its batch.
 
     Of a mixture that is to the share λ the input's own, the loss is mixed to the same share
     (:meth:`AugmentedBatch.losses <instaaug.augmentation.AugmentedBatch.losses>`), which for
     cross-entropy is the loss of the mixed labels and works for every other loss as well.
 
-    Only ``forward`` mixes, for it takes the other inputs: θ says how an input is mixed and, in
-    its last column, with which input of the batch. :meth:`render`, and with it every view at test
-    time, leaves images as they are.
+    Only ``forward`` mixes, for it takes the other inputs. :meth:`render`, and with it every view
+    at test time, leaves images as they are, but for their size.
 
     Arguments:
-        alpha: α of the law of λ, Beta(α, α).
+        size: Output side; the input's own by default.
     """
 
     tasks = TASKS - {"contrastive"}
@@ -42,39 +70,24 @@ class MixingAugmenter(SimpleAugmenter):
     averages_views = False
     changes_single_images = False
 
-    def __init__(self, alpha: float) -> None:
+    def __init__(self, *, size: int | None = None) -> None:
         super().__init__()
-        if not (isfinite(alpha) and SMALLEST <= alpha <= LARGEST):
-            raise ArgumentError(
-                f"`alpha` must be a number from {SMALLEST:g} to {LARGEST:g}: got {alpha}. 1 makes "
-                "all shares equally likely, less than 1 those near 0 and 1."
-            )
-        self.alpha = float(alpha)
+        self.size = size
 
     @abstractmethod
-    def draw_amounts(
-        self, x: Images, n_samples: int, generator: Generator | None
-    ) -> Float[Tensor, "n batch m"]:
-        """How much of its partner each input takes: all columns of θ but the last."""
-
-    @abstractmethod
-    def mix(self, own: Images, partner: Images, amounts: Rows) -> tuple[Images, Scalars]:
-        """Images mixed with their partners, row by row, and the share that is their own."""
-
-    @override
-    def draw_theta(
-        self, x: Images, n_samples: int, generator: Generator | None
-    ) -> Float[Tensor, "n batch d"]:
-        amounts = self.draw_amounts(x, n_samples, generator)
-        partner = torch.stack(
-            [torch.randperm(len(x), generator=generator, device=x.device) for _ in amounts]
-        )
-        return torch.cat([amounts, partner[..., None].to(amounts)], dim=-1)
+    def mix_batch(
+        self,
+        x: Images,
+        theta: Float[Tensor, "n batch d"],
+        targets: Tensor | None,
+        generator: Generator | None,
+    ) -> Mixture:
+        """The mixtures that θ says, ``n`` of each input."""
 
     @override
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:
-        """The images as they are."""
-        return x
+        """The images as they are, but for their size."""
+        return self.canonical(x)
 
     @override
     def forward(
@@ -84,16 +97,88 @@ class MixingAugmenter(SimpleAugmenter):
         generator: Generator | None = None,
         targets: Tensor | None = None,
     ) -> AugmentedBatch:
-        batch = super().forward(x, n_samples, generator, targets)
-        rows = batch.theta.flatten(0, 1)
-        partner = rows[:, -1].long()
-        inputs, share = self.mix(batch.inputs, x[partner], rows[:, :-1])
+        batch = super().forward(self.canonical(x), n_samples, generator, targets)
+        mixture = self.mix_batch(self.canonical(x), batch.theta, targets, generator)
         return replace(
             batch,
-            inputs=inputs,
-            partner_targets=None if targets is None else targets[partner],
-            own_share=share,
+            inputs=match_layout(batch.inputs, mixture.inputs),
+            partner_targets=None if targets is None else targets[mixture.partners],
+            shares=mixture.shares,
+            added_loss=mixture.added_loss,
         )
+
+
+class PairMixer(MixingAugmenter):
+    r"""Mixes every input with one partner, drawn as a random permutation of the batch.
+
+    θ says how an input is mixed and, in its last column, with which input of the batch.
+
+    Arguments:
+        alpha: α of the law of λ, Beta(α, α).
+        size: Output side; the input's own by default.
+    """
+
+    def __init__(self, alpha: float, *, size: int | None = None) -> None:
+        super().__init__(size=size)
+        check_alpha(alpha)
+        self.alpha = float(alpha)
+
+    def draw_amounts(
+        self, x: Images, n_samples: int, generator: Generator | None
+    ) -> Float[Tensor, "n batch m"]:
+        """How much of its partner each input takes: all columns of θ but the last.
+
+        Here it is λ, one for the whole batch.
+        """
+        share = draw_beta(self.alpha, (n_samples, 1, 1), like=x, generator=generator)
+        return share.float().expand(-1, len(x), -1)
+
+    @override
+    def draw_theta(
+        self, x: Images, n_samples: int, generator: Generator | None
+    ) -> Float[Tensor, "n batch d"]:
+        amounts = self.draw_amounts(x, n_samples, generator)
+        return torch.cat([amounts, draw_partners(x, n_samples, generator)[..., None]], dim=-1)
+
+
+class PixelMixer(PairMixer):
+    """Mixes by θ alone, whatever is in the images."""
+
+    @abstractmethod
+    def mix(self, own: Images, partner: Images, amounts: Rows) -> tuple[Images, Scalars]:
+        """Images mixed with their partners, row by row, and the share that is their own."""
+
+    @override
+    def mix_batch(
+        self,
+        x: Images,
+        theta: Float[Tensor, "n batch d"],
+        targets: Tensor | None,
+        generator: Generator | None,
+    ) -> Mixture:
+        rows = theta.flatten(0, 1)
+        partner = rows[:, -1].long()
+        inputs, share = self.mix(repeat_batch(x, len(theta)), x[partner], rows[:, :-1])
+        return Mixture(inputs, partner[None], torch.stack([share, 1 - share]))
+
+
+def check_alpha(alpha: float) -> None:
+    """Raise unless Beta(α, α) can be drawn from."""
+    if not (isfinite(alpha) and SMALLEST <= alpha <= LARGEST):
+        raise ArgumentError(
+            f"`alpha` must be a number from {SMALLEST:g} to {LARGEST:g}: got {alpha}. 1 makes all "
+            "shares equally likely, less than 1 those near 0 and 1."
+        )
+
+
+def draw_partners(
+    x: Images, n_samples: int, generator: Generator | None
+) -> Float[Tensor, "n batch"]:
+    """A random permutation of the inputs for each sample."""
+    order = [
+        torch.randperm(len(x), generator=generator, device=x.device) for _ in range(n_samples)
+    ]
+    return torch.stack(order).float()
 
 
 def draw_beta(
@@ -119,7 +204,7 @@ def draw_beta(
 
 
 @METHODS.register("mixup")
-class MixUp(MixingAugmenter):
+class MixUp(PixelMixer):
     r"""Blends every input and its loss with those of another input of the batch.
 
     .. math:: \tilde x_i = \lambda\,x_i + (1 - \lambda)\,x_{\pi(i)}, \qquad
@@ -132,6 +217,7 @@ class MixUp(MixingAugmenter):
     Arguments:
         alpha: α; 1 is the source's for small images, 0.2 for ImageNet.
         per_input: Whether every input has a λ of its own.
+        size: Output side; the input's own by default.
 
     References:
         | mixup: Beyond Empirical Risk Minimization (Zhang et al., 2018)
@@ -140,13 +226,15 @@ class MixUp(MixingAugmenter):
     Example:
         >>> x, y = torch.tensor([0.0, 1.0]).view(2, 1, 1, 1), torch.tensor([0, 1])
         >>> batch = MixUp()(x, targets=y)
-        >>> blend = batch.own_share * batch.targets + (1 - batch.own_share) * batch.partner_targets
+        >>> blend = batch.shares[0] * batch.targets + batch.shares[1] * batch.partner_targets[0]
         >>> torch.allclose(batch.inputs.flatten(), blend)
         True
     """
 
-    def __init__(self, *, alpha: float = 1.0, per_input: bool = False) -> None:
-        super().__init__(alpha)
+    def __init__(
+        self, *, alpha: float = 1.0, per_input: bool = False, size: int | None = None
+    ) -> None:
+        super().__init__(alpha, size=size)
         self.per_input = per_input
 
     @override
@@ -168,7 +256,7 @@ class MixUp(MixingAugmenter):
 
 
 @METHODS.register("cutmix")
-class CutMix(MixingAugmenter):
+class CutMix(PixelMixer):
     r"""Replaces a box of every input by that of another input, and mixes losses by area.
 
     With λ from Beta(α, α) the box has :math:`\sqrt{1 - \lambda}` of each side, rounded down to
@@ -183,6 +271,7 @@ class CutMix(MixingAugmenter):
     Arguments:
         alpha: α; 1 is the source's.
         probability: Of mixing a batch at all; 1 is the source's for ImageNet, 0.5 for CIFAR.
+        size: Output side; the input's own by default.
 
     References:
         | CutMix: Regularization Strategy to Train Strong Classifiers with Localizable Features
@@ -198,8 +287,10 @@ class CutMix(MixingAugmenter):
         True
     """
 
-    def __init__(self, *, alpha: float = 1.0, probability: float = 1.0) -> None:
-        super().__init__(alpha)
+    def __init__(
+        self, *, alpha: float = 1.0, probability: float = 1.0, size: int | None = None
+    ) -> None:
+        super().__init__(alpha, size=size)
         if not 0 < probability <= 1:
             raise ArgumentError(
                 f"`probability` must lie in (0, 1]: got {probability}. 1 mixes every batch."
@@ -213,26 +304,42 @@ class CutMix(MixingAugmenter):
         share = draw_beta(self.alpha, (n_samples,), like=x, generator=generator)
         coin = torch.rand(n_samples, generator=generator, device=x.device)
         side = torch.where(coin < self.probability, (1 - share).sqrt(), 0.0)
-        edges: list[Tensor] = []
-        for n_pixels in (x.shape[-1], x.shape[-2]):
-            half = (side * n_pixels).long() // 2
-            center = torch.randint(n_pixels, half.shape, generator=generator, device=x.device)
-            edges += [(center - half).clamp(min=0), (center + half).clamp(max=n_pixels)]
-        return torch.stack(edges, dim=-1)[:, None].float().expand(-1, len(x), -1)
+        return draw_boxes(x, side, generator)[:, None].float().expand(-1, len(x), -1)
 
     @override
     def mix(self, own: Images, partner: Images, amounts: Rows) -> tuple[Images, Scalars]:
         left, right, top, bottom = amounts.unbind(-1)
-        height, width = own.shape[-2:]
-        inside = _between(top, bottom, height)[:, :, None] & _between(left, right, width)[:, None]
-        share = 1 - (right - left) * (bottom - top) / (height * width)
-        return torch.where(inside[:, None], partner, own), share
+        share = 1 - (right - left) * (bottom - top) / (own.shape[-2] * own.shape[-1])
+        return torch.where(box_pixels(own, amounts), partner, own), share
 
     @override
     def extra_repr(self) -> str:
         return f"alpha {self.alpha:g}, probability {self.probability:g}"
 
 
-def _between(start: Scalars, end: Scalars, n_pixels: int) -> Bool[Tensor, "batch n_pixels"]:
-    pixels = torch.arange(n_pixels, device=start.device)
-    return (pixels >= start[:, None]) & (pixels < end[:, None])
+def draw_boxes(
+    x: Images, side: Float[Tensor, "*shape"], generator: Generator | None
+) -> Int[Tensor, "*shape 4"]:
+    """Left, right, top and bottom of boxes in pixels; their centers are drawn uniformly.
+
+    Arguments:
+        x: Images.
+        side: Of each box, in sides of the image.
+        generator: Source of randomness.
+    """
+    edges: list[Tensor] = []
+    for n_pixels in (x.shape[-1], x.shape[-2]):
+        half = (side * n_pixels).long() // 2
+        center = torch.randint(n_pixels, half.shape, generator=generator, device=x.device)
+        edges += [(center - half).clamp(min=0), (center + half).clamp(max=n_pixels)]
+    return torch.stack(edges, dim=-1)
+
+
+def box_pixels(
+    x: Images, boxes: Float[Tensor, "batch edges"]
+) -> Bool[Tensor, "batch 1 height width"]:
+    """Which pixels lie in the box of their image."""
+    left, right, top, bottom = boxes[..., None].unbind(1)
+    row, column = (torch.arange(n_pixels, device=x.device) for n_pixels in x.shape[-2:])
+    inside = (row >= top) & (row < bottom), (column >= left) & (column < right)
+    return (inside[0][:, :, None] & inside[1][:, None])[:, None]

@@ -26,11 +26,19 @@ class SimpleAugmenter(Augmenter):
     all they learn from.
     """
 
+    size: int | None = None
+    """Side of what comes out, for a method that resizes; else the input's own."""
+
     @abstractmethod
     def draw_theta(
         self, x: Images, n_samples: int, generator: Generator | None
     ) -> Float[Tensor, "n batch d"]:
         """θ of ``n_samples`` independent samples of each input."""
+
+    @override
+    def canonical(self, x: Images) -> Rendered:
+        sides = {x.shape[-2], x.shape[-1]}
+        return x if self.size is None or sides == {self.size} else self.resize(x, self.size)
 
     @override
     def draw(
@@ -65,8 +73,9 @@ class SimpleAugmenter(Augmenter):
 
     @override
     def objective(self, losses: Tensor, batch: AugmentedBatch) -> Tensor:
-        """The mean loss."""
-        return check_losses(losses, batch).mean()
+        """The mean loss, and what the method adds to it."""
+        mean = check_losses(losses, batch).mean()
+        return mean if batch.added_loss is None else mean + batch.added_loss
 
     @override
     def monitor(self, batch: AugmentedBatch) -> Mapping[str, Tensor]:
@@ -137,11 +146,6 @@ class NoAugmentation(SimpleAugmenter):
         self, x: Images, n_samples: int, generator: Generator | None
     ) -> Float[Tensor, "n batch d"]:
         return x.new_zeros(n_samples, len(x), 0)
-
-    @override
-    def canonical(self, x: Images) -> Rendered:
-        sides = {x.shape[-2], x.shape[-1]}
-        return x if self.size is None or sides == {self.size} else self.resize(x, self.size)
 
     @override
     def render(self, x: Images, theta: Float[Tensor, "batch d"]) -> Rendered:

@@ -6,12 +6,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from instaaug.errors import ShapeError
 
 __all__ = [
     "Output",
     "as_input_of",
+    "batch_statistics",
     "device_of",
     "evaluation_mode",
     "output_rows",
@@ -95,6 +97,32 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
     finally:
         for part, training in before:
             part.training = training
+
+
+@contextmanager
+def batch_statistics(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode for all but BatchNorm, which normalizes by the batch that it sees.
+
+    So a loss has the gradient that it has in training, but no buffer changes.
+
+    Example:
+        >>> norm = torch.nn.BatchNorm1d(1)
+        >>> with batch_statistics(norm):
+        ...     norm(torch.tensor([[2.0], [4.0]])).flatten().round().tolist()
+        [-1.0, 1.0]
+        >>> norm.running_mean
+        tensor([0.])
+    """
+    norms = [m for m in module.modules() if isinstance(m, _BatchNorm) and m.training]
+    tracked = [norm.track_running_stats for norm in norms]
+    with evaluation_mode(module):
+        try:
+            for norm in norms:
+                norm.training, norm.track_running_stats = True, False
+            yield
+        finally:
+            for norm, before in zip(norms, tracked, strict=True):
+                norm.track_running_stats = before
 
 
 def unwrap_compiled(model: nn.Module) -> nn.Module:

@@ -71,6 +71,7 @@ def build_task(
             stem_stride=config.model.stem_stride,
         ).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         augmenter = build_augmenter(config, facts)
+        model = augmenter.adapt(model)
         augmenter.attach(model)  # some have weights from then on only
         if config.task == "contrastive":
             return _build_contrastive_task(config, facts, model, augmenter)

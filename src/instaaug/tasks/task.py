@@ -121,6 +121,7 @@ class AugmentedTask(LightningModule, ABC):
         if min(std) <= 0:
             raise ArgumentError(f"`std` must be positive: got {tuple(std)}.")
         self.automatic_optimization = False  # two optimizers take their steps together
+        model = augmenter.adapt(model)
         self.model, self.augmenter = model, augmenter
         augmenter.attach(model)
         self.optimization = optimization or Optimization(weight_decay=5e-4, schedule="one_cycle")
@@ -258,7 +259,7 @@ class AugmentedTask(LightningModule, ABC):
         searched: Mapping[str, Tensor] = {}
         if isinstance(self.augmenter, HeldOutLearner):
             searched = self._search(self.augmenter, batch, generator)
-        losses = self._losses_of(batch)
+        losses = self.augmenter.losses(self.model, batch, self._losses)
         self._learn(losses.mean() if separate else self.augmenter.objective(losses, batch))
         if self.cross_fit is not None:
             searched = self._learn_phi_from(self.cross_fit, len(x), generator)
@@ -345,7 +346,7 @@ class AugmentedTask(LightningModule, ABC):
         batch = self.augmenter(x, n_samples, generator=generator, targets=targets)
         pathwise = batch.inputs.requires_grad
         with evaluation_mode(self.model), torch.set_grad_enabled(pathwise):
-            return batch, self._losses_of(batch)
+            return batch, self.augmenter.losses(self.model, batch, self._losses)
 
     @property
     def period(self) -> int:
@@ -385,10 +386,6 @@ class AugmentedTask(LightningModule, ABC):
     def _phi_has_own_step(self) -> bool:
         separate = self.phi_step == "separate" or self.cross_fit is not None
         return (separate and self.usefulness is None) or isinstance(self.augmenter, HeldOutLearner)
-
-    def _losses_of(self, batch: AugmentedBatch) -> Tensor:
-        outputs = self.model(batch.inputs)
-        return batch.losses(lambda targets: self._losses(outputs, targets))
 
     def _losses(self, outputs: Any, targets: Tensor) -> Tensor:
         self.check_outputs(outputs, len(targets))
