@@ -97,8 +97,9 @@ class MixingAugmenter(SimpleAugmenter):
         generator: Generator | None = None,
         targets: Tensor | None = None,
     ) -> AugmentedBatch:
-        batch = super().forward(self.canonical(x), n_samples, generator, targets)
-        mixture = self.mix_batch(self.canonical(x), batch.theta, targets, generator)
+        x = self.canonical(x)
+        batch = super().forward(x, n_samples, generator, targets)
+        mixture = self.mix_batch(x, batch.theta, targets, generator)
         return replace(
             batch,
             inputs=match_layout(batch.inputs, mixture.inputs),

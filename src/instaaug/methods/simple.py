@@ -37,8 +37,9 @@ class SimpleAugmenter(Augmenter):
 
     @override
     def canonical(self, x: Images) -> Rendered:
-        sides = {x.shape[-2], x.shape[-1]}
-        return x if self.size is None or sides == {self.size} else self.resize(x, self.size)
+        if self.size is None or {*x.shape[-2:]} == {self.size}:
+            return x
+        return self.resize(x, self.size)
 
     @override
     def draw(
