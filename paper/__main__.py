@@ -148,7 +148,8 @@ def show_table(console: Console, exhibit: Exhibit, found: Findings) -> None:
     for name in found.columns:
         table.add_column(f"{name}\npaper", justify="right")
         table.add_column(f"{name}\nours", justify="right")
-    for row, following in zip(found.rows, [*found.rows[1:], None], strict=True):
+    after = [*found.rows[1:], None][: len(found.rows)]  # a figure has no rows
+    for row, following in zip(found.rows, after, strict=True):
         pairs = zip(row.paper, row.ours, strict=True)
         cells = [write_score(score) for pair in pairs for score in pair]
         ends = following is not None and following.group != row.group

@@ -7,7 +7,7 @@ from paper.exhibits import Exhibit
 
 __all__ = ["MODULES", "find_exhibit", "list_exhibits"]
 
-MODULES = ("table1", "table5", "crop_pictures", "entropy_sweeps", "times")
+MODULES = ("table1", "colors", "table5", "crop_pictures", "entropy_sweeps", "times")
 """Modules of this package; each has ``EXHIBITS``."""
 
 

@@ -6,6 +6,7 @@ training, validation and test have blocks of neighbors; the split is the same fo
 """
 
 import os
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -20,18 +21,23 @@ PHOTOS = "kth-tips-128"
 TEST_LIGHTS = 4  # lights that each test photo is seen under
 
 
-@lru_cache(maxsize=4)  # many runs of one process have the same images
-def load_lit(n_train_lights: int | None = None, seed: int = 0) -> DataSplits:
+def load_lit(
+    train_lights: str | int | Sequence[int] = D45,
+    n_train_lights: int | None = None,
+    seed: int = 0,
+) -> DataSplits:
     """Training photos under a few simulated lights, test photos under all 46.
 
     Arguments:
-        n_train_lights: How many lights are drawn by the seed; D45, the paper's, if None.
+        train_lights: Numbers of the lights to train under, or text such as ``"1-4,7"``.
+        n_train_lights: How many of these are trained under, drawn by the seed; all if None.
         seed: Decides the lights, and which training photo is seen under which of them.
     """
-    if n_train_lights is None:
-        lights = [D45]
-    else:
-        lights = choose_lights(ALL_LIGHTS, n_train_lights, seed=seed)
+    return _light_photos(tuple(choose_lights(train_lights, n_train_lights, seed=seed)), seed)
+
+
+@lru_cache(maxsize=4)  # many runs of one process have the same images
+def _light_photos(lights: tuple[int, ...], seed: int) -> DataSplits:
     photos = _load_photos()
     assert photos.validation is not None  # noqa: S101
     return DataSplits(
