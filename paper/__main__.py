@@ -143,6 +143,14 @@ def _publish(folder: Path, exhibit: Exhibit, found: Findings) -> None:
 
 def show_table(console: Console, exhibit: Exhibit, found: Findings) -> None:
     """Print the paper's numbers beside ours, and how the settings differ."""
+    if found.rows:
+        console.print(_make_table(exhibit, found))
+    for words in (f"Ours: {found.setting}", *exhibit.differs, *found.notes):
+        console.print(words, style="dim", markup=False, highlight=False)
+    console.print(f"Processor time of all runs: {found.seconds / 60:.0f} min.", style="dim")
+
+
+def _make_table(exhibit: Exhibit, found: Findings) -> Table:
     table = Table(title=exhibit.title, box=SIMPLE_HEAD, title_justify="left")
     table.add_column("")
     for name in found.columns:
@@ -154,11 +162,7 @@ def show_table(console: Console, exhibit: Exhibit, found: Findings) -> None:
         cells = [write_score(score) for pair in pairs for score in pair]
         ends = following is not None and following.group != row.group
         table.add_row(row.name, *cells, end_section=ends)
-    if found.rows:
-        console.print(table)
-    for words in (f"Ours: {found.setting}", *exhibit.differs, *found.notes):
-        console.print(words, style="dim", markup=False, highlight=False)
-    console.print(f"Processor time of all runs: {found.seconds / 60:.0f} min.", style="dim")
+    return table
 
 
 def show_list(console: Console) -> None:

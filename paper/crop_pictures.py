@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 
 from instaaug.augmentation.observed import observe
+from instaaug.data.labeled import evenly_spaced_indices
 from instaaug.report.pictures.crops import draw_crop_comparison
 from instaaug.report.theme import save_figure
 from instaaug.runs.build import load_task
@@ -48,7 +49,8 @@ def draw_runs(runs: list[ComparedRun], file: Path) -> None:
         kept = Run(run.folder)
         task, splits = load_task(kept), load_splits(kept.read_train_settings())
         targets = splits.test.targets
-        rows = [int((targets == label).nonzero()[0]) for label in range(1, 2 * N_PHOTOS, 2)]
+        labels = evenly_spaced_indices(len(splits.test.classes), N_PHOTOS)
+        rows = [int((targets == label).nonzero()[0]) for label in labels]
         images, _ = splits.test.__getitems__(rows)
         titles = [splits.test.classes[int(targets[row])] for row in rows]
         with torch.no_grad():

@@ -17,7 +17,7 @@ REPORTED = {
 }  # fmt: skip
 NARROW = 10  # windows of half a nat, which come first
 WEIGHTS = ("0.01", "0.03", "0.1", "0.15", "0.2", "0.3", "0.5", "1")
-EPOCHS = 15
+EPOCHS = 10
 LAPTOP = (
     f"the setting of Table 1, {EPOCHS} epochs: 20 classes × 100 photos of Tiny-ImageNet, "
     "127 boxes, at most 4.84 nats."

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-from PIL import Image
 
 from instaaug import InstaAug
 from instaaug.compare.contenders import read_contenders
@@ -14,6 +13,7 @@ from instaaug.runs.folder import DataFacts
 from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import train
 from instaaug.yaml_files import read_yaml
+from tests.support.data_layouts import make_rawfoot, make_tiny_imagenet
 
 ROOT = Path(__file__).parent.parent / "configs"
 METHODS = {  # files of contenders, and what they are contenders of
@@ -36,8 +36,6 @@ OTHERS = "fine_tuning/"  # a model with weights from elsewhere
 RUNS = [name for name in FILES if name not in METHODS and not name.startswith(OTHERS)]
 PAPER = [name for name in RUNS if name.startswith("paper/")]
 NARROW = {"model.width": 0.03, "phi.width": 0.03}
-WNIDS = ("n01", "n02")
-FOODS = (1, 2)
 
 
 def read(name: str, **changes: Any) -> TrainSettings:
@@ -112,34 +110,6 @@ def test_a_file_of_the_paper_leaves_nothing_to_defaults_that_may_change(name: st
     written = read_yaml(ROOT / name)
     for section, settings in PINNED.items():
         assert set(settings) <= set(written[section])
-
-
-def draw_picture(path: Path, side: int, generator: torch.Generator) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pixels = torch.randint(256, (side, side, 3), dtype=torch.uint8, generator=generator)
-    Image.fromarray(pixels.numpy()).save(path)
-
-
-def make_tiny_imagenet(root: Path, generator: torch.Generator) -> None:
-    """Noise in the layout of Tiny-ImageNet: 16 training and 4 validation images a class."""
-    rows = []
-    for wnid in WNIDS:
-        for i in range(16):
-            draw_picture(root / "train" / wnid / "images" / f"{wnid}_{i}.JPEG", 64, generator)
-        for i in range(4):
-            name = f"val_{wnid}_{i}.JPEG"
-            draw_picture(root / "val" / "images" / name, 64, generator)
-            rows.append(f"{name}\t{wnid}\t0\t0\t32\t32\n")
-    (root / "val" / "val_annotations.txt").write_text("".join(rows))
-    (root / "wnids.txt").write_text("".join(f"{wnid}\n" for wnid in WNIDS))
-    (root / "words.txt").write_text("".join(f"{wnid}\tthing {wnid}\n" for wnid in WNIDS))
-
-
-def make_rawfoot(root: Path, generator: torch.Generator) -> None:
-    """Noise in the layout of RawFooT: two foods under all lights."""
-    for food in FOODS:
-        for light in range(1, 47):
-            draw_picture(root / f"{food:04}-{light:02}.png", 128, generator)
 
 
 SHRUNK = {

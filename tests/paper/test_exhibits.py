@@ -121,6 +121,13 @@ def test_measuring_prints_the_table_and_writes_all_files(
     assert typed == "python -m paper toy --scale laptop --seeds 3 --seed 1"
 
 
+def test_a_picture_needs_no_table(tmp_path: Path) -> None:
+    found = command.measure(
+        Console(), exhibit_of(Findings((), (), "a picture.")), options(tmp_path), []
+    )
+    assert to_markdown(found).count("\n") == 2
+
+
 def test_a_plan_has_the_seeds_of_its_scale_or_those_asked_for(tmp_path: Path) -> None:
     plans: list[Plan] = []
 
