@@ -168,12 +168,16 @@ def _make_table(exhibit: Exhibit, found: Findings) -> Table:
 def show_list(console: Console) -> None:
     """Print what there is, what it needs and how long it takes."""
     table = Table(box=SIMPLE_HEAD)
-    for name in ("exhibit", "shows", "laptop", "hours", "paper", "hours", "published"):
-        table.add_column(name, justify="right" if name == "hours" else "left")
+    table.add_column("exhibit", no_wrap=True)
+    table.add_column("shows, and needs")
+    for scale in SCALES:
+        table.add_column(f"hours,\n{scale}", justify="right")
+    table.add_column("pub-\nlished")
     for exhibit in list_exhibits():
-        cells = [cell for s in SCALES for cell in (exhibit.needs[s], f"{exhibit.hours[s]:g}")]
+        needs = "; ".join(f"{scale}: {exhibit.needs[scale]}" for scale in SCALES)
+        hours = (f"{exhibit.hours[scale]:g}" for scale in SCALES)
         published = "yes" if (RESULTS / f"{exhibit.name}.json").is_file() else "no"
-        table.add_row(exhibit.name, exhibit.title, *cells, published)
+        table.add_row(exhibit.name, f"{exhibit.title}\n[dim]{needs}[/]", *hours, published)
     console.print(table)
 
 
