@@ -472,6 +472,16 @@ def test_a_script_can_run_a_whole_comparison(tmp_path: Path) -> None:
     assert again.started == []  # with the epochs of before
 
 
+def test_steps_are_timed_only_if_asked(tmp_path: Path) -> None:
+    messages: list[str] = []
+    comparison = run_comparison(
+        BASE, contenders(), [0], tmp_path / "out",
+        times_steps=False, start=Fleet(), on_message=messages.append,
+    )  # fmt: skip
+    assert not any("Timing" in message for message in messages)
+    assert {method.runs.step_cost for method in comparison.methods} == {None}
+
+
 @pytest.mark.usefixtures("without_timing")
 def test_a_comparison_that_cannot_begin_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="`budget` must be a time"):

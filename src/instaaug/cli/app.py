@@ -167,6 +167,9 @@ def compare(
             show_default="none",
         ),
     ] = 0,
+    timing: Annotated[
+        bool, typer.Option(help="Time steps of all methods first, in turns.")
+    ] = True,
     config: Config = None,
     out: Annotated[
         Optional[Path],  # noqa: UP045
@@ -178,7 +181,7 @@ def compare(
 
     run_compare(
         given, methods=methods, seeds=seeds, budget=budget, jobs=jobs, reference=reference,
-        retry=retry, trials=tune, config=config, out=out,
+        retry=retry, trials=tune, timing=timing, config=config, out=out,
     )  # fmt: skip
 
 

@@ -52,6 +52,7 @@ def run_compare(
     reference: str | None,
     retry: bool,
     trials: int,
+    timing: bool,
     config: Path | None,
     out: Path | None,
 ) -> None:
@@ -77,6 +78,7 @@ def run_compare(
                 jobs=jobs,
                 retry=retry,
                 n_trials=trials,
+                times_steps=timing,
                 on_change=show,
                 on_message=lambda text: print_words(console, text),
             )

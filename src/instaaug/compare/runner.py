@@ -170,6 +170,7 @@ def run_comparison(
     jobs: int = 1,
     retry: bool = False,
     n_trials: int = 0,
+    times_steps: bool = True,
     start: StartRun = ChildRun,
     on_change: OnChange | None = None,
     on_message: Callable[[str], None] | None = None,
@@ -194,6 +195,7 @@ def run_comparison(
         retry: Whether runs that failed begin again.
         n_trials: Trials with which each contender chooses its settings on validation images
             beforehand; 0 takes settings as they are.
+        times_steps: Whether steps of all contenders are timed first, in turns.
         start: Starts the run in a folder.
         on_change: Called with the progress of all runs whenever one of them has changed.
         on_message: Called with sentences for the user: the plan, trouble with tables.
@@ -220,10 +222,11 @@ def run_comparison(
         contenders = [state.with_choice(contender) for contender in contenders]
         _check_runs(state, base, contenders, out, retry=retry)
         state = set_reference(out, replace(state, epoch_seconds=epoch_seconds), reference)
-        state = add_costs(
-            state, contenders, base,
-            on_timing=lambda labels: say(f"Timing training steps of {', '.join(labels)}."),
-        )  # fmt: skip
+        if times_steps:
+            state = add_costs(
+                state, contenders, base,
+                on_timing=lambda labels: say(f"Timing training steps of {', '.join(labels)}."),
+            )  # fmt: skip
         write_state(out, state)
         say(describe_plan(out, state, contenders, seeds, jobs=jobs, retry=retry))
         run_contenders(
