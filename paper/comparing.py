@@ -91,7 +91,7 @@ def compare_methods(
     command = [
         *(sys.executable, "-m", "instaaug", "compare", source),
         *("--config", str(CONFIGS / config), "--methods", str(CONFIGS / methods)),
-        *("--seeds", str(plan.seeds), "--out", str(plan.folder / "runs")),
+        *("--seeds", str(plan.seeds), "--out", str(plan.folder / "runs"), "--no-timing"),
         *(() if reference is None else ("--reference", reference)),
         *options,
         *plan.overrides,

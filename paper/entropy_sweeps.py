@@ -63,7 +63,7 @@ def _compare(plan: Plan, methods: str) -> list[ComparedRun]:
             "tiny-imagenet",
             config=Path("paper") / "crop.yaml",
             methods=Path("paper") / methods,
-            options=("--no-timing", "--data.root", str(data_folder("tiny-imagenet"))),
+            options=("--data.root", str(data_folder("tiny-imagenet"))),
         )
     data_folder("tiny-imagenet", "tiny-imagenet-30")
     return compare_methods(
@@ -71,7 +71,7 @@ def _compare(plan: Plan, methods: str) -> list[ComparedRun]:
         "benchmarks.training:load",
         config=Path("tiny_imagenet") / "training.yaml",
         methods=Path("tiny_imagenet") / methods,
-        options=("--no-timing", "--trainer.max_epochs", str(EPOCHS)),
+        options=("--trainer.max_epochs", str(EPOCHS)),
     )
 
 
