@@ -20,10 +20,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from benchmarks.record import save
 from instaaug.data import DataSplits, LabeledImages, load_data
+from instaaug.data.rawfoot import choose_lights
 from instaaug.runs.build import load_task
 from instaaug.runs.folder import Run
 from instaaug.runs.settings import TrainSettings
@@ -49,10 +48,7 @@ N_ROUNDS = {"validation": 2, "test": 2}  # lights that each image is scored unde
 
 def train_lights(n_lights: int, seed: int) -> list[int]:
     """The lights to train under: the paper's one if ``n_lights`` is 0, else random ones."""
-    if not n_lights:
-        return [PAPER_LIGHT]
-    rng = np.random.default_rng([seed, n_lights])
-    return sorted(int(k) for k in rng.choice(EVERY_LIGHT, n_lights, replace=False))
+    return choose_lights(EVERY_LIGHT, n_lights, seed=seed) if n_lights else [PAPER_LIGHT]
 
 
 @lru_cache(maxsize=2)

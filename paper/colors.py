@@ -6,7 +6,7 @@ process: 216 short ones need not start Python 216 times.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,10 +29,19 @@ from instaaug.runs.training import load_splits, resume, train
 from instaaug.safe_files import read_json
 from instaaug.yaml_files import read_yaml
 from paper.comparing import CONFIGS, data_folder
-from paper.exhibits import Exhibit, Findings, Plan, Row, Score
+from paper.exhibits import Exhibit, Findings, Plan, Row, Scale, Score
 from paper.shift_scatter import draw_runs
 
-__all__ = ["EXHIBITS", "ColorRuns", "measure_colors", "measure_scatter", "measure_table3"]
+__all__ = [
+    "EXHIBITS",
+    "ColorRun",
+    "ColorRuns",
+    "draw_learned_colors",
+    "measure_colors",
+    "measure_scatter",
+    "measure_table3",
+    "measure_table4",
+]
 
 DATA = {"laptop": "kth-tips-128", "paper": "rawfoot"}
 FOLDERS = {"laptop": CONFIGS / "textures", "paper": CONFIGS / "paper"}
@@ -325,7 +334,7 @@ def draw_learned_colors(runs: dict[str, Path], file: Path) -> None:
     save_figure(draw_colors(observed, titles=titles, n_samples=4), file)
 
 
-NEEDS = {
+NEEDS: Mapping[Scale, str] = {
     "laptop": "kth-tips-128, a folder of textures, whose lights are simulated",
     "paper": "rawfoot",
 }

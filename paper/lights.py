@@ -255,7 +255,6 @@ def relit(
     *,
     n_train_lights: int | None = None,
     lights_per_image: int = 1,
-    split_seed: int | None = None,
     seed: int = 0,
     **options: Any,
 ) -> DataSplits:
@@ -271,8 +270,7 @@ def relit(
         n_train_lights: How many of ``train_lights`` are trained under, drawn by the seed; all of
             them if None.
         lights_per_image: How many lights each test image is seen under; other images under one.
-        split_seed: Decides the split, if all seeds are to have the same.
-        seed: Decides the lights, which image is seen under which light, and else the split.
+        seed: Decides the split, the lights, and which image is seen under which light.
         options: Further arguments of ``load_data``.
 
     Raises:
@@ -280,14 +278,13 @@ def relit(
     """
     train = choose_lights(train_lights, n_train_lights, seed=seed)
     test = choose_lights(test_lights, argument="test_lights")
-    same = seed if split_seed is None else split_seed
-    splits = load_data(source, seed=same, **options)
+    splits = load_data(source, seed=seed, **options)
     return replace(
         splits,
         train=relit_set(splits.train, train, per_image=1, seed=seed),
         validation=splits.validation
         and relit_set(splits.validation, train, per_image=1, seed=seed),
-        test=relit_set(splits.test, test, per_image=lights_per_image, seed=same),
+        test=relit_set(splits.test, test, per_image=lights_per_image, seed=seed),
     )
 
 

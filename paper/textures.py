@@ -33,12 +33,20 @@ def load_lit(
         n_train_lights: How many of these are trained under, drawn by the seed; all if None.
         seed: Decides the lights, and which training photo is seen under which of them.
     """
-    return _light_photos(tuple(choose_lights(train_lights, n_train_lights, seed=seed)), seed)
+    lights = choose_lights(train_lights, n_train_lights, seed=seed)
+    return _light_photos(_photo_folder(), tuple(lights), seed)
+
+
+def load_validation() -> LabeledImages:
+    """Validation photos under all 46 lights, to choose settings by."""
+    photos = _load_photos(_photo_folder()).validation
+    assert photos is not None  # noqa: S101
+    return relit_set(photos, ALL_LIGHTS, per_image=TEST_LIGHTS)
 
 
 @lru_cache(maxsize=4)  # many runs of one process have the same images
-def _light_photos(lights: tuple[int, ...], seed: int) -> DataSplits:
-    photos = _load_photos()
+def _light_photos(folder: Path, lights: tuple[int, ...], seed: int) -> DataSplits:
+    photos = _load_photos(folder)
     assert photos.validation is not None  # noqa: S101
     return DataSplits(
         train=relit_set(photos.train, lights, per_image=1, seed=seed),
@@ -49,14 +57,9 @@ def _light_photos(lights: tuple[int, ...], seed: int) -> DataSplits:
 
 
 @lru_cache(maxsize=1)
-def load_validation() -> LabeledImages:
-    """Validation photos under all 46 lights, to choose settings by."""
-    photos = _load_photos().validation
-    assert photos is not None  # noqa: S101
-    return relit_set(photos, ALL_LIGHTS, per_image=TEST_LIGHTS)
-
-
-@lru_cache(maxsize=1)
-def _load_photos() -> DataSplits:
-    folder = Path(os.environ.get("INSTAAUG_DATA", ".")) / PHOTOS
+def _load_photos(folder: Path) -> DataSplits:
     return load_data(folder, size=SIZE, split="block", validation_fraction=0.15)
+
+
+def _photo_folder() -> Path:
+    return Path(os.environ.get("INSTAAUG_DATA", ".")) / PHOTOS
