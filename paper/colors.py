@@ -79,10 +79,10 @@ TABLE_4 = (
 """Name, label of the method, and the paper's scores with 1, 2, 4 and 8 lights."""
 
 MARKED = {
-    "none": "none",
-    "augerino": "Augerino",
-    "instaaug-shared": "InstaAug, shared",
     "instaaug": "InstaAug",
+    "instaaug-shared": "InstaAug, shared",
+    "augerino": "Augerino",
+    "none": "none",
 }
 N_SHOWN, N_DRAWN = 5, 8
 
@@ -277,7 +277,7 @@ def measure_scatter(plan: Plan) -> Findings:
         tuple(rows),
         SETTINGS[plan.scale],
         seconds=runs.seconds,
-        notes=(*runs.describe_choice(), _compare_with_sweep(swept, rows[-2])),
+        notes=(*runs.describe_choice(), _compare_with_sweep(swept, rows[0])),
         pictures=(file,),
     )
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.report.charts.axes import NamedLine, quiet, write_names
 from instaaug.report.records import RunRecord, accuracy_of, read_record
-from instaaug.report.theme import BLUE, GREEN, INK, MUTED, RED, figure, save_figure
+from instaaug.report.theme import BLUE, GREEN, INK, MUTED, figure, save_figure
 from instaaug.safe_files import read_json
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ MOST_SETTINGS = 3
 LINKS = (2.6, 0.9)  # points: the first kind of line is thick, the second thin
 LINK = "#b8c2cc"
 MARKERS = ("*", "D", "P", "^", "s", "X", "v")
-COLORS = (RED, BLUE, INK, GREEN, "#8a4f8a", "#a67c00", "#616e7c")
+COLORS = (BLUE, INK, GREEN, "#8a4f8a", "#616e7c", "#1d6f72", "#4b3f8f")  # dots are yellow to red
 SIZES = {"*": 230.0, "P": 120.0, "X": 120.0}
 LEAST_SPAN = 1.0  # percent, of an axis
 Number = float | int

@@ -414,7 +414,7 @@ def test_rawfoot_is_never_relit(tmp_path: Path) -> None:
     for food, light in ((1, 1), (1, 15), (2, 1), (2, 15)):
         pixels = np.full((32, 32, 3), 99, dtype=np.uint8)
         Image.fromarray(pixels).save(tmp_path / f"{food:04}-{light:02}.png")
-    lights = {"options": {"train_lights": 15, "test_lights": 1}}
+    options = {"train_lights": 15, "test_lights": 1}
     words = r"`source` must be images under one light: got RawFooT \(0001-15.png at row"
     with pytest.raises(ArgumentError, match=words):
-        relit(tmp_path, "1", "2", size=8, **lights)
+        relit(tmp_path, "1", "2", size=8, options=options)
