@@ -55,8 +55,8 @@ EXHIBITS = (
         needs={"laptop": "tiny-imagenet or tiny-imagenet-30", "paper": "tiny-imagenet"},
         hours={"laptop": 1.5, "paper": 1200},
         differs=("The paper trains some 98,000 steps; it quotes Un-Mix, which is trained here.",),
-        verdict="The paper's order does not appear in 708 steps: learned crops are two points below "
-        "random ones, because φ takes views that are easy to match, large and alike; with and "
-        "without input are within noise. Longer training is the experiment that would tell.",
+        verdict="The paper's order does not appear in 708 steps: learned crops are two points "
+        "below random ones, because φ takes views that are easy to match, large and alike; with "
+        "and without input are within noise. Longer training is the experiment that would tell.",
     ),
 )
