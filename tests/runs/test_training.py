@@ -37,7 +37,7 @@ SCORES = {"top1", "nll", "ece", "n"}
 
 def same_weights(first: Path, second: Path) -> bool:
     """Whether two runs learned the same to the last bit; the order within a file is free."""
-    files = ("model.safetensors", "aug.safetensors")
+    files = [f for f in ("model.safetensors", "aug.safetensors") if (first / f).exists()]
     pairs = [(load_file(first / file), load_file(second / file)) for file in files]
     return all(
         a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a) for a, b in pairs
@@ -126,6 +126,10 @@ WITH_STATE: dict[str, dict[str, Any]] = {
     "instaaug decoded": {"transforms": "uniform_crop", "phi.ranges": "latent"},
     "augerino": {},
     "adaaug": {"method.search_every": 1},
+    "puzzlemix": {},
+    "comixup": {"method.group": 4, "method.n_sweeps": 2},
+    "saliency_grafting": {},
+    "mixmo": {"n_samples": 2},
     "metaaugment": {"method.refresh_every": 2},
     "fast_autoaugment": {
         "method.n_folds": 1,
