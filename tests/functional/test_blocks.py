@@ -1,6 +1,7 @@
 """Labels of blocks against all labelings and against maximum flow; blocks against slices."""
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from torch import Tensor
 from instaaug.errors import ShapeError
 from instaaug.functional.blocks import choose_labels, grid_energy, join_blocks, split_blocks
 
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
 Problem = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
@@ -32,10 +34,11 @@ def least_energy(given: Problem) -> Tensor:
     n_grids, rows, columns, n_labels = given[0].shape
     labelings = torch.tensor(list(product(range(n_labels), repeat=rows * columns)))
     labelings = labelings.view(-1, rows, columns)
+    n = len(labelings)
     best = []
     for i in range(n_grids):
-        one = (part[i : i + 1].expand(len(labelings), *part.shape[1:]) for part in given)
-        best.append(grid_energy(*one, labelings).min())
+        unary, down, right, differ = (p[i].expand(n, *p.shape[1:]) for p in given)
+        best.append(grid_energy(unary, down, right, differ, labelings).min())
     return torch.stack(best)
 
 
@@ -84,17 +87,17 @@ def test_two_labels_are_nearly_those_of_a_minimum_cut() -> None:
         assert least - 1e-3 < float(energy[i]) < 1.02 * least
 
 
-def minimum_cut(unary: np.ndarray, down: np.ndarray, right: np.ndarray) -> int:
+def minimum_cut(unary: Numbers, down: Numbers, right: Numbers) -> int:
     """The least energy of labels 0 and 1 that disagree by 1."""
     side = len(unary)
     node = np.arange(side**2).reshape(side, side)
     source, sink = side**2, side**2 + 1
-    edges = [(source, b, c) for b, c in zip(node.flat, unary[..., 1].flat, strict=True)]
-    edges += [(b, sink, c) for b, c in zip(node.flat, unary[..., 0].flat, strict=True)]
+    edges = [(source, b, unary.reshape(-1, 2)[b, 1]) for b in range(side**2)]
+    edges += [(b, sink, unary.reshape(-1, 2)[b, 0]) for b in range(side**2)]
     borders = [(node[:-1], node[1:], down), (node[:, :-1], node[:, 1:], right)]
     for first, second, weight in borders:
         for a, b, c in zip(first.flat, second.flat, weight.flat, strict=True):
-            edges += [(a, b, c), (b, a, c)]
+            edges += [(int(a), int(b), c), (int(b), int(a), c)]
     start, end, capacity = (np.array(part, dtype=np.int32) for part in zip(*edges, strict=True))
     graph = coo_array((capacity, (start, end)), shape=(side**2 + 2,) * 2).tocsr()
     return int(maximum_flow(graph, source, sink).flow_value)

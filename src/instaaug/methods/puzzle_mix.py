@@ -197,9 +197,9 @@ def choose_masks(
     drop = own + slight * (with_zero + beside_zero)
     unary = levels * keep[..., None] + (1 - levels) * drop[..., None]
     unary = unary + prior / n**2 * _prior_cost(share)[:, None, None]
-    links = (weight + slight * difference for difference in (down, right))
     disagreement = (levels[:, None] - levels).square().expand(len(own), -1, -1)
-    labels = choose_labels(unary, *links, disagreement, start=unary.argmin(dim=-1))
+    down, right = weight + slight * down, weight + slight * right
+    labels = choose_labels(unary, down, right, disagreement, start=unary.argmin(dim=-1))
     return levels[labels]
 
 
