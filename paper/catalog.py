@@ -7,7 +7,10 @@ from paper.exhibits import Exhibit
 
 __all__ = ["MODULES", "find_exhibit", "list_exhibits"]
 
-MODULES = ("table1", "colors", "table5", "crop_pictures", "entropy_sweeps", "times")
+MODULES = (
+    "rotations", "table1", "table2", "colors", "table5", "crop_pictures", "entropy_sweeps",
+    "times", "decomposition", "regression",
+)  # fmt: skip
 """Modules of this package; each has ``EXHIBITS``."""
 
 

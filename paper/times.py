@@ -7,9 +7,10 @@ from instaaug.compare.contenders import read_contenders
 from instaaug.compare.step_times import measure_step_costs
 from instaaug.data import DataSplits, LabeledImages
 from instaaug.runs.settings import TrainSettings
-from instaaug.yaml_files import parse_yaml, read_yaml
+from instaaug.yaml_files import read_yaml
 from paper.comparing import CONFIGS
 from paper.exhibits import SCALES, Exhibit, Findings, Plan, Row, Score
+from paper.kept import given_settings
 
 __all__ = ["EXHIBITS", "load", "measure"]
 
@@ -51,12 +52,9 @@ def load(seed: int) -> DataSplits:
 def measure(plan: Plan) -> Findings:
     """Time steps of real training on generated images, one of each method in turn."""
     changes = SHRUNK if plan.scale == "laptop" else {}
-    names = [name.removeprefix("--") for name in plan.overrides[::2]]
-    values = [parse_yaml(text, argument="overrides") for text in plan.overrides[1::2]]
-    given = dict(zip(names, values, strict=True))
     base = TrainSettings.from_mapping(
         read_yaml(CONFIGS / "times" / "base.yaml"),
-        {**changes, **given},
+        {**changes, **given_settings(plan)},
         source="configs/times/base.yaml",
     )
     contenders = read_contenders(str(CONFIGS / "times" / "methods.yaml"), base)

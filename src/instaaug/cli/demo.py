@@ -19,11 +19,12 @@ from instaaug.runs.rotation import (
     learn_rotations,
 )
 
-__all__ = ["run_demo"]
+__all__ = ["make_panel", "run_demo"]
 
 METHODS: dict[RotationMethod, str] = {"augerino": "Augerino", "instaaug": "InstaAug"}
 ROWS: dict[RotationMethod, str] = {
     "augerino": "Augerino: one range for all images",
+    "instaaug-shared": "InstaAug without input: one range for all images",
     "instaaug": "InstaAug: a range for each image",
 }
 SHOWN = ((0, -pi / 4), (2, pi / 5), (1, pi / 7), (3, -pi / 5))  # class, and how far it is turned
@@ -53,7 +54,7 @@ def run_demo(out: Path, *, seed: int, n_steps: int, sprites: Path | None) -> Non
     out.mkdir(parents=True, exist_ok=True)
     text = json.dumps([r.summary() for r in results], indent=2)
     (out / "results.json").write_text(text + "\n")
-    drawing = draw_rotation_arcs([_panel(r) for r in results])
+    drawing = draw_rotation_arcs([make_panel(r) for r in results])
     for ending in ("png", "svg"):
         save_figure(drawing, out / f"figure5.{ending}")
     console.print(
@@ -89,7 +90,8 @@ def _table(results: list[RotationResult]) -> Table:
     return table
 
 
-def _panel(result: RotationResult) -> ArcPanel:
+def make_panel(result: RotationResult) -> ArcPanel:
+    """Four images of the test set, and how far each may be turned as learned."""
     test = result.test
     shown = torch.tensor([_nearest(test, label, angle) for label, angle in SHOWN])
     return ArcPanel(
