@@ -30,7 +30,11 @@ class SettingsCommand(TyperCommand):
 
     @override
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        known = {flag for parameter in self.get_params(ctx) for flag in parameter.opts}
+        known = {
+            flag
+            for parameter in self.get_params(ctx)
+            for flag in (*parameter.opts, *parameter.secondary_opts)  # --timing, --no-timing
+        }
         rest, typed, waiting = [], {}, list(args)
         while waiting:
             token = waiting.pop(0)
