@@ -120,9 +120,9 @@ def test_inputs_and_the_model_stay_as_they_were(method: str) -> None:
 def test_the_objective_teaches_the_model_and_a_method_that_learns_from_it(method: str) -> None:
     model = small_classifier()
     aug = build(method, model)
+    model = aug.adapt(model)
     batch = aug(normalized(images(6)), generator=seeded(), targets=labels(6))
-    outputs = model(batch.inputs)
-    losses = batch.losses(lambda y: F.cross_entropy(outputs, y, reduction="none"))
+    losses = aug.losses(model, batch, lambda o, y: F.cross_entropy(o, y, reduction="none"))
     objective = aug.objective(losses, batch)
     assert objective.ndim == 0
     objective.backward()

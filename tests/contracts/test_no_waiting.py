@@ -51,8 +51,7 @@ def take_step(
     x = torch.rand(6, 3, 16, 20, device=device)
     targets = torch.zeros(6, dtype=torch.long, device=device)
     batch = augmenter(x, n_samples, targets=targets)
-    outputs = model(batch.inputs)
-    losses = batch.losses(lambda y: losses_of(outputs, y))
+    losses = augmenter.losses(model, batch, losses_of)
     augmenter.objective(losses, batch).backward()
     if isinstance(augmenter, HeldOutLearner):
         held_out = HeldOutBatch(x, targets)
@@ -78,6 +77,7 @@ def take_later_step_on_device(method: str) -> None:
     """The first step, on the host, may look at whatever is looked at once."""
     model = small_classifier(N_CLASSES)
     augmenter = build(method, model)
+    model = augmenter.adapt(model)
     take_step(augmenter, model, torch.device("cpu"), n_samples=2)
     copies = method not in WAITING  # those copy their tables of operations as well
     take_step_on_device(augmenter, model, n_samples=2, copies=copies)

@@ -143,4 +143,4 @@ def test_shares_are_areas(n: int, group: int, n_samples: int) -> None:
 @pytest.mark.parametrize("name", ["group", "blocks", "n_sweeps"])
 def test_a_number_below_one_is_refused(name: str) -> None:
     with pytest.raises(ArgumentError, match=f"`{name}` must be at least 1: got 0"):
-        CoMixup(**{name: 0})  # type: ignore[arg-type]
+        CoMixup(**{name: 0})

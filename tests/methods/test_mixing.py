@@ -16,9 +16,12 @@ import instaaug
 from instaaug.augmentation import AugmentedBatch
 from instaaug.augmentation.observed import observe
 from instaaug.errors import ArgumentError, ShapeError
-from instaaug.methods.mixing import CutMix, MixingAugmenter, MixUp, draw_beta
+from instaaug.methods import METHODS
+from instaaug.methods.mixing import CutMix, MixingAugmenter, MixUp, PixelMixer, draw_beta
+from instaaug.tasks import BatchLoader, Optimization
 from tests.support.goodness_of_fit import ERROR_PROBABILITY, chi_square_p
 from tests.support.models import images, labels, small_classifier
+from tests.support.tiny_training import fit, labeled_halves, supervised
 
 BOTH = pytest.mark.parametrize("method", [MixUp, CutMix])
 
@@ -133,7 +136,7 @@ def test_the_input_is_left_alone_and_receives_its_gradient() -> None:
 
 
 @BOTH
-def test_losses_are_the_cross_entropy_of_soft_labels(method: type[MixingAugmenter]) -> None:
+def test_losses_are_the_cross_entropy_of_soft_labels(method: type[PixelMixer]) -> None:
     aug, model = method(alpha=1.0), small_classifier().eval()
     batch = aug(images(6), 2, generator=seeded(3), targets=labels(6))
     outputs = model(batch.inputs)
@@ -144,7 +147,7 @@ def test_losses_are_the_cross_entropy_of_soft_labels(method: type[MixingAugmente
 
 
 @BOTH
-def test_losses_of_regressions_are_mixed_too(method: type[MixingAugmenter]) -> None:
+def test_losses_of_regressions_are_mixed_too(method: type[PixelMixer]) -> None:
     y = torch.rand(5, 2, generator=seeded(1))
     batch = method(alpha=1.0)(images(5), generator=seeded(), targets=y)
     losses = batch.losses(lambda target: target.square().sum(dim=1))  # the model says 0
@@ -155,7 +158,7 @@ def test_losses_of_regressions_are_mixed_too(method: type[MixingAugmenter]) -> N
 
 
 @BOTH
-def test_partners_are_a_permutation_drawn_uniformly(method: type[MixingAugmenter]) -> None:
+def test_partners_are_a_permutation_drawn_uniformly(method: type[PixelMixer]) -> None:
     """Pearson's test on the 6 orders of 3; a right sampler fails with ERROR_PROBABILITY."""
     theta = method(alpha=1.0).draw(images(3), 3000, generator=seeded(5))
     drawn = Counter(tuple(row) for row in theta[..., -1].int().tolist())
@@ -165,13 +168,13 @@ def test_partners_are_a_permutation_drawn_uniformly(method: type[MixingAugmenter
 
 
 @BOTH
-def test_an_image_alone_is_its_own_partner(method: type[MixingAugmenter]) -> None:
+def test_an_image_alone_is_its_own_partner(method: type[PixelMixer]) -> None:
     x = images(1)
     torch.testing.assert_close(method(alpha=1.0)(x, 3).inputs, x.repeat(3, 1, 1, 1))
 
 
 @BOTH
-def test_without_targets_there_are_shares_alone(method: type[MixingAugmenter]) -> None:
+def test_without_targets_there_are_shares_alone(method: type[PixelMixer]) -> None:
     batch = method(alpha=1.0)(images(4), 2)
     assert batch.targets is None
     assert batch.partner_targets is None
@@ -183,7 +186,7 @@ def test_without_targets_there_are_shares_alone(method: type[MixingAugmenter]) -
 
 
 @BOTH
-def test_a_seeded_generator_makes_everything_repeatable(method: type[MixingAugmenter]) -> None:
+def test_a_seeded_generator_makes_everything_repeatable(method: type[PixelMixer]) -> None:
     aug, x = method(alpha=1.0), images(6)
     before = torch.get_rng_state()
     one, two, other = (aug(x, 2, generator=seeded(seed)) for seed in (4, 4, 5))
@@ -194,7 +197,7 @@ def test_a_seeded_generator_makes_everything_repeatable(method: type[MixingAugme
 
 
 @BOTH
-def test_nothing_is_mixed_at_test_time(method: type[MixingAugmenter]) -> None:
+def test_nothing_is_mixed_at_test_time(method: type[PixelMixer]) -> None:
     aug, model, x = method(alpha=1.0), small_classifier().eval(), images(5)
     assert not aug.averages_views
     assert aug.canonical(x) is x
@@ -204,21 +207,19 @@ def test_nothing_is_mixed_at_test_time(method: type[MixingAugmenter]) -> None:
 
 @BOTH
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_the_precision_of_images_is_kept(
-    method: type[MixingAugmenter], dtype: torch.dtype
-) -> None:
+def test_the_precision_of_images_is_kept(method: type[PixelMixer], dtype: torch.dtype) -> None:
     assert method(alpha=1.0)(images(4).to(dtype), 2).inputs.dtype == dtype
 
 
 @BOTH
 @pytest.mark.parametrize("channels", [1, 5])
-def test_any_number_of_channels_will_do(method: type[MixingAugmenter], channels: int) -> None:
+def test_any_number_of_channels_will_do(method: type[PixelMixer], channels: int) -> None:
     x = images(4, channels, height=6, width=9)
     assert method(alpha=1.0)(x, 2).inputs.shape == (8, channels, 6, 9)
 
 
 @BOTH
-def test_there_is_nothing_to_learn_or_to_save(method: type[MixingAugmenter]) -> None:
+def test_there_is_nothing_to_learn_or_to_save(method: type[PixelMixer]) -> None:
     aug = method(alpha=0.3)
     assert isinstance(aug, nn.Module)
     assert list(aug.parameters()) == []
@@ -227,7 +228,7 @@ def test_there_is_nothing_to_learn_or_to_save(method: type[MixingAugmenter]) -> 
 
 
 @BOTH
-def test_the_plot_shows_the_views_of_test_time(method: type[MixingAugmenter]) -> None:
+def test_the_plot_shows_the_views_of_test_time(method: type[PixelMixer]) -> None:
     aug, x = method(alpha=1.0), images(2)
     seen = observe(aug, x, 3)
     assert torch.equal(seen.samples, x.expand(3, -1, -1, -1, -1))
@@ -237,13 +238,13 @@ def test_the_plot_shows_the_views_of_test_time(method: type[MixingAugmenter]) ->
 
 @BOTH
 @pytest.mark.parametrize("alpha", [0.0, -1.0, float("inf"), float("nan")])
-def test_alpha_is_positive(method: type[MixingAugmenter], alpha: float) -> None:
+def test_alpha_is_positive(method: type[PixelMixer], alpha: float) -> None:
     with pytest.raises(ArgumentError, match=r"`alpha` must be a number from 1e-06 to 1e\+06: got"):
         method(alpha=alpha)
 
 
 @BOTH
-def test_targets_of_other_inputs_are_refused(method: type[MixingAugmenter]) -> None:
+def test_targets_of_other_inputs_are_refused(method: type[PixelMixer]) -> None:
     with pytest.raises(ShapeError, match=r"`targets` must have one entry per input: got 3 for 2"):
         method(alpha=1.0)(images(2), targets=labels(3))
 
@@ -388,3 +389,25 @@ def test_the_settings_can_be_read_from_the_printed_form() -> None:
 def test_the_probability_is_one(probability: float) -> None:
     with pytest.raises(ArgumentError, match=r"`probability` must lie in \(0, 1\]: got"):
         CutMix(probability=probability)
+
+
+MIXING = sorted(name for name, method in METHODS.items() if issubclass(method, MixingAugmenter))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", [*MIXING, "mixmo"])
+def test_two_classes_are_learned_from_mixtures(method: str) -> None:
+    train, test = labeled_halves(64, side=16), labeled_halves(64, side=16, seed=1)
+    options = {"group": 8} if method == "comixup" else {}
+    aug = METHODS[method].build({}, options)
+    task = supervised(
+        aug,
+        model=small_classifier(2),
+        optimization=Optimization("sgd", 0.05),
+        mean=(0.3,),
+        std=(0.2,),
+    )
+    fit(task, BatchLoader(train, 16, seed=0), epochs=20)
+    x, y = test.__getitems__(list(range(len(test))))
+    with torch.no_grad():
+        assert (task.eval()(x).argmax(dim=1) == y).float().mean() > 0.9

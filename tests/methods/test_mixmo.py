@@ -1,5 +1,7 @@
 """MixMo against two networks that share a body, and against an ensemble."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -30,7 +32,7 @@ def naive_outputs(network: TwoInputNetwork, own: Tensor, other: Tensor, mask: Te
     """Layer by layer; the maps of the stem have half the side."""
     body = network.network
     assert isinstance(body, SmallCNN)
-    stems = body.features[0]
+    stems: Any = body.features[0]
     share = F.avg_pool2d(mask, 2)
     maps = 2 * (share * stems.first(own) + (1 - share) * stems.second(other))
     return body.head(body.features[1:](maps)).view(len(own), 2, 3)
@@ -165,6 +167,6 @@ def test_a_plain_model_is_refused_in_training() -> None:
         ({"alpha": 0.0}, "`alpha` must be a number from"),
     ],
 )
-def test_options_are_checked(options: dict[str, float], words: str) -> None:
+def test_options_are_checked(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ArgumentError, match=words):
         MixMo(**options)

@@ -2,6 +2,7 @@
 
 from itertools import product
 from math import log
+from typing import Any
 
 import pytest
 import torch
@@ -39,7 +40,8 @@ def naive_energy(
     ):
         total += m * theirs + (1 - m) * mine - eta / n**2 * log(law[m] + 1e-8)
     pictures = {1: x, 0: partner}
-    borders = [  # block, block, pixels of the first and of the second along the border
+    # block, block, pixels of the first and of the second along the border
+    borders: list[tuple[int, int, Any, Any]] = [
         (0, 1, ([0, 1], 1), ([0, 1], 2)), (2, 3, ([2, 3], 1), ([2, 3], 2)),
         (0, 2, (1, [0, 1]), (2, [0, 1])), (1, 3, (1, [2, 3]), (2, [2, 3])),
     ]  # fmt: skip
