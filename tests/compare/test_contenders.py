@@ -148,8 +148,8 @@ def test_sweeps_have_the_ranges_that_their_sentences_name() -> None:
     strengths = {label: one.method.options["strength"] for label, one in colors.items()}
     assert strengths["random-hue-0.1"] == {"hue": 0.2, "saturation": 0.0, "value": 0.0}
     assert strengths["random-value-1.0"] == {"hue": 0.0, "saturation": 0.0, "value": 1.0}
-    grid = {c.label: c.full_settings(BASE) for c in read_contenders("random-color-grid", BASE)}
+    grid = VARIANTS["random-color-grid"].members
     assert len(grid) == 216
-    best = grid["random-hsv-0.0-0.2-0.8"].method.options["strength"]  # the paper's best
+    best = grid["random-hsv-0.0-0.2-0.8"]["method"]["strength"]  # the paper's best
     assert best == {"hue": 0.0, "saturation": 0.2, "value": 0.8}
-    assert grid["random-hsv-0.5-0.0-1.0"].method.options["strength"]["hue"] == 1.0
+    assert grid["random-hsv-0.5-0.0-1.0"]["method"]["strength"]["hue"] == 1.0
