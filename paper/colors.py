@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from time import process_time
 
 import torch
 
@@ -54,6 +55,7 @@ SETTINGS = {
 }
 SWEEP = VARIANTS["random-color-grid"].members
 RANDOM = "random"
+PROCESSOR = "processor.json"
 
 TABLE_3 = (
     ("No aug", "none", False, 0, Score(72.87, 0.10)),
@@ -111,8 +113,8 @@ class ColorRun:
 
     @property
     def seconds(self) -> float:
-        """Of training."""
-        return float(read_json(self.folder / "timing.json")["seconds"])
+        """Processor time of training and testing."""
+        return float(read_json(self.folder / PROCESSOR)["seconds"])
 
 
 class ColorRuns:
@@ -185,7 +187,7 @@ class ColorRuns:
 
     @property
     def seconds(self) -> float:
-        """Of training all runs that were asked for."""
+        """Processor time of all runs that were asked for."""
         return sum(run.seconds for run in self.used.values())
 
     def describe_choice(self) -> tuple[str, ...]:
@@ -200,12 +202,20 @@ class ColorRuns:
         )
 
     def _train(self, settings: TrainSettings, out: Path) -> ColorRun:
-        if not (out / "results.json").is_file():
+        begun = (out / "config.yaml").is_file()
+        if begun and Run(out).read_train_settings() != settings.with_full_paths():
+            raise ArgumentError(
+                f"{str(out)!r} must be a run with the settings that are asked for: its "
+                "config.yaml has others. Remove it, or choose another folder with --out."
+            )
+        if not (out / PROCESSOR).is_file():
             print(f"Training {out.relative_to(self.folder)}.", flush=True)
-            if (out / "config.yaml").is_file():
+            started = process_time()
+            if begun:
                 resume(out)
             else:
                 train(settings, out)
+            write_text(out / PROCESSOR, json.dumps({"seconds": process_time() - started}))
         return self.used.setdefault(out, ColorRun(out))
 
 

@@ -80,6 +80,11 @@ def test_random_colors_are_chosen_on_validation_photos(data: Path, tmp_path: Pat
     }
     assert set(known) == set(FEW)
     assert runs.score("random", views=True).runs == 2
+    (tmp_path / "colors" / "laptop" / "sweep" / FEW[0] / "processor.json").unlink()
+    assert len(runs.sweep()) == 3  # as if it had been killed at its very end
+    longer = ("--trainer.max_epochs", "2", "--views.n_views", "2")
+    with pytest.raises(ArgumentError, match=r"must be a run with the settings that are asked"):
+        colors.ColorRuns(Plan("laptop", 2, tmp_path / "table3" / "laptop", longer)).sweep()
     assert "best of 216" in runs.describe_choice()[0]
 
 
