@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from instaaug import __version__
 from instaaug.cli import main
 from instaaug.errors import InstaAugWarning
 from instaaug.runs.settings import TrainSettings
@@ -24,7 +25,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 
 COMMANDS = (
     "train", "resume", "compare", "tune", "evaluate", "predict", "export", "report", "inspect",
-    "bench", "list", "show", "demo", "tta",
+    "bench", "list", "show", "cache", "demo", "tta",
 )  # fmt: skip
 
 
@@ -116,3 +117,14 @@ def test_a_warning_of_ours_is_a_sentence_without_a_place_in_the_code(
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         assert instaaug("list").err == "warning: Boxes [first].\n"
+
+
+def test_the_version_is_printed(instaaug: CommandLine) -> None:
+    assert instaaug("--version").out.strip() == f"instaaug {__version__}"
+
+
+def test_the_package_is_a_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "instaaug", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == f"instaaug {__version__}"

@@ -85,3 +85,18 @@ def test_what_cannot_be_shown_is_one_sentence(
 ) -> None:
     (tmp_path / "my.yaml").write_text("sed: 3")
     assert instaaug.error("show", config).startswith(words)
+
+
+def test_the_cache_is_said_and_cleared_and_nothing_else_is_touched(
+    instaaug: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INSTAAUG_CACHE", str(tmp_path))
+    own = [tmp_path / f"{'a' * 32}.npy", tmp_path / f"{'a' * 32}.json", tmp_path / ".x.npy.part"]
+    for file in own:
+        file.write_bytes(b"0" * 500_000)
+    (tmp_path / "thesis.txt").write_text("mine")
+    assert "1 set of decoded images, 1.5 MB" in instaaug("cache").out
+    assert all(file.is_file() for file in own)
+    assert "Removed" in instaaug("cache", "--clear").out
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.txt"]
+    assert "0 sets" in instaaug("cache").out

@@ -15,6 +15,7 @@ from instaaug.report.comparison import (
     MethodScores,
     SeedDifference,
     compare_scores,
+    describe_outcome,
     seed_difference,
 )
 from tests.support.compared import ROWS, runs
@@ -263,3 +264,37 @@ def test_the_rates_in_the_documentation_are_these() -> None:
     many = simulated(3, 8)
     assert many.share(1) == pytest.approx(0.002, abs=0.0005 + margin(0.002))
     assert many.share(-1) == pytest.approx(0.081, abs=0.0005 + margin(0.081))
+
+
+def outcome(ours: list[float], *, reference: str = "random", **settings: Any) -> str:
+    random = [0.60, 0.62, 0.61]
+    rows = [
+        MethodScores(name, dict(enumerate(scores)), n_expected=len(scores))
+        for name, scores in (("random", random[: len(ours)]), ("ours", ours))
+    ]
+    return describe_outcome(compare_scores(rows, reference=reference, **settings))
+
+
+def test_the_outcome_names_what_is_better_beyond_chance() -> None:
+    assert outcome([0.70, 0.72, 0.715]).startswith(
+        "Better than random: ours is +10.2 points (95 %"
+    )
+
+
+def test_the_outcome_names_what_is_worse() -> None:
+    words = outcome([0.50, 0.52, 0.515])
+    assert words.startswith("No method is better than random beyond chance with 3 seeds; ours is")
+    assert words.endswith("Worse than random: ours.")
+
+
+def test_noise_is_called_that() -> None:
+    assert outcome([0.61, 0.62, 0.60]).startswith("No method can be told from random with 3 seeds")
+
+
+def test_less_is_better_for_errors() -> None:
+    words = outcome([0.70, 0.72, 0.715], higher_is_better=False, is_share=False, measure="error")
+    assert "Worse than random: ours." in words
+
+
+def test_one_seed_tells_nothing() -> None:
+    assert outcome([0.9]) == "One seed cannot tell methods apart: give `--seeds 3` or more."

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Optional
 import typer
 from rich.console import Console
 
+from instaaug import __version__
 from instaaug.cli.settings import SettingsCommand, with_settings
 from instaaug.cli.wording import name_options
 from instaaug.errors import InstaAugError, InstaAugWarning
@@ -58,8 +59,22 @@ tta = typer.Typer(no_args_is_help=True)
 app.add_typer(tta, name="tta")
 
 
+def _print_version(asked: bool) -> bool:
+    if asked:
+        print(f"instaaug {__version__}")
+        raise typer.Exit
+    return asked
+
+
 @app.callback()
-def root() -> None:
+def root(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
     """Learn, for every single input, which augmentations are safe."""
 
 
@@ -393,6 +408,16 @@ def show(
     from instaaug.cli.listing import run_show
 
     run_show(config)
+
+
+@app.command()
+def cache(
+    clear: Annotated[bool, typer.Option("--clear", help="Remove all that is in it.")] = False,
+) -> None:
+    """Say where decoded images are kept and how large they are; they can be made again."""
+    from instaaug.cli.listing import run_cache
+
+    run_cache(clear=clear)
 
 
 @app.command()

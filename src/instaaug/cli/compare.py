@@ -22,7 +22,7 @@ from instaaug.compare.results import environment_note, write_page
 from instaaug.compare.runner import run_comparison
 from instaaug.compare.state import RunProgress
 from instaaug.errors import ArgumentError, InstaAugError
-from instaaug.report.comparison import MethodComparison
+from instaaug.report.comparison import MethodComparison, describe_outcome
 from instaaug.report.records import Score
 from instaaug.report.tables import (
     TableColumn,
@@ -92,6 +92,8 @@ def _print_results(console: Console, out: Path, comparison: MethodComparison) ->
     console.print(leaderboard_table(comparison))
     if note := environment_note(out):
         print_words(console, note)
+    if outcome := describe_outcome(comparison):
+        print_words(console, outcome)
     print_words(console, f"The table is in {out / 'leaderboard.md'}, .csv and .tex.")
     try:
         report = write_page(out, comparison)

@@ -7,11 +7,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from instaaug.cli.terminal import print_words
+from instaaug.data.cache import default_cache_dir, list_cache
 from instaaug.runs.settings import RunSettings, read_run_settings
 from instaaug.settings import plain_value, setting_infos
 from instaaug.yaml_files import read_yaml
 
-__all__ = ["run_list", "run_show"]
+__all__ = ["run_cache", "run_list", "run_show"]
 
 
 def run_list(kind: str | None) -> None:
@@ -30,6 +32,22 @@ def run_list(kind: str | None) -> None:
         for key, sentence in sorted(kinds[name]().items()):
             table.add_row(key, Text(sentence))
         console.print(table)
+
+
+def run_cache(*, clear: bool) -> None:
+    """Print where decoded images are and how large they are; remove them if asked to."""
+    folder = default_cache_dir()
+    files = list_cache(folder)
+    size = sum(file.stat().st_size for file in files)
+    sets = sum(file.suffix == ".npy" for file in files)
+    words = f"{sets} set{'s' * (sets != 1)} of decoded images, {size / 1e6:,.1f} MB"
+    console = Console()
+    if not clear:
+        print_words(console, f"{folder} has {words}. `instaaug cache --clear` removes them.")
+        return
+    for file in files:
+        file.unlink(missing_ok=True)
+    print_words(console, f"Removed from {folder}: {words}. They are made again when needed.")
 
 
 def run_show(config: Path) -> None:

@@ -4,6 +4,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +27,7 @@ __all__ = [
     "cached_pixels",
     "check_policy",
     "default_cache_dir",
+    "list_cache",
 ]
 
 OnBadImage = Literal["error", "skip"]
@@ -35,6 +37,7 @@ OnProgress = Callable[[int, int], None]
 FORMAT_VERSION = 2  # raise it when `decode_image` gives other pixels for the same file
 CHUNK = 256  # images that wait in memory to be written
 DAY = 24 * 60 * 60
+OWN_FILE = re.compile(rf"[0-9a-f]{{32}}\.(npy|json)|\..*{re.escape(ASIDE)}")
 
 
 class CachedPixels(NamedTuple):
@@ -87,6 +90,17 @@ def default_cache_dir() -> Path:
         return Path(chosen).expanduser()
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "instaaug"
+
+
+def list_cache(folder: Path) -> list[Path]:
+    """The files of a cache, those of builds that were killed among them; no other file.
+
+    Arguments:
+        folder: Of the cache; it need not exist.
+    """
+    if not folder.is_dir():
+        return []
+    return sorted(file for file in folder.iterdir() if OWN_FILE.fullmatch(file.name))
 
 
 def check_policy(on_bad_image: str) -> None:

@@ -15,6 +15,7 @@ __all__ = [
     "MethodScores",
     "SeedDifference",
     "compare_scores",
+    "describe_outcome",
     "join_words",
     "one_line",
     "seed_difference",
@@ -22,6 +23,8 @@ __all__ = [
 ]
 
 Number = float | int
+
+LEVEL = 0.05  # of Holm's p-value, below which a difference counts
 
 
 def one_line(words: str) -> str:
@@ -361,6 +364,61 @@ def compare_scores(
         is_share=is_share,
         named_after=None if is_selected else named_after,
     )
+
+
+def describe_outcome(comparison: MethodComparison) -> str:
+    """A sentence or two: which methods are better than the reference, if any can be told.
+
+    Arguments:
+        comparison: Of methods.
+
+    Example:
+        >>> scores = {"random": {0: 0.60, 1: 0.63, 2: 0.64}, "ours": {0: 0.61, 1: 0.62, 2: 0.66}}
+        >>> rows = [MethodScores(name, found, n_expected=3) for name, found in scores.items()]
+        >>> print(describe_outcome(compare_scores(rows, reference="random")))
+        No method can be told from random with 3 seeds; ours is +0.7 points (95 % interval -3.1 to
+        +4.5). More seeds would tell more.
+    """
+    tested = [method for method in comparison.methods if method.holm is not None]
+    if comparison.reference is None or len(comparison.methods) < 2:
+        return ""
+    if not tested:
+        return "One seed cannot tell methods apart: give `--seeds 3` or more."
+    sign = 1 if comparison.higher_is_better else -1
+    better, worse = (
+        [m for m in tested if (m.holm or 0.0) < LEVEL and side * sign * _mean(m) > 0]
+        for side in (1, -1)
+    )
+    best = max(tested, key=lambda method: sign * _mean(method))
+    sentences = []
+    if better:
+        words = join_words([_describe_difference(m, comparison) for m in better])
+        sentences.append(f"Better than {comparison.reference}: {words}.")
+    else:
+        n = best.difference.n if best.difference else 0
+        sentences.append(
+            f"No method can be told from {comparison.reference} with {n} seeds"
+            if not worse
+            else f"No method is better than {comparison.reference} beyond chance with {n} seeds"
+        )
+        sentences[-1] += f"; {_describe_difference(best, comparison)}. More seeds would tell more."
+    if worse:
+        names = join_words([method.runs.name for method in worse])
+        sentences.append(f"Worse than {comparison.reference}: {names}.")
+    return " ".join(sentences)
+
+
+def _mean(method: ComparedMethod) -> float:
+    return 0.0 if method.difference is None else method.difference.mean or 0.0
+
+
+def _describe_difference(method: ComparedMethod, comparison: MethodComparison) -> str:
+    scale, unit = (100.0, " points") if comparison.is_share else (1.0, "")
+    interval = method.difference.interval if method.difference else None
+    ends = "" if interval is None else " (95 % interval {:+.1f} to {:+.1f})".format(
+        *(scale * end for end in interval)
+    )  # fmt: skip
+    return f"{method.runs.name} is {scale * _mean(method):+.1f}{unit}{ends}"
 
 
 def _adjust_p_values(differences: Sequence[SeedDifference | None]) -> list[float | None]:
