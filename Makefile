@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help install demo test test-slow lint types format bench clean
+.PHONY: help install demo test test-slow lint types format bench release clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -40,6 +40,9 @@ format: $(STAMP)  ## Rewrite files in house style
 
 bench: $(STAMP)  ## The budgets, measured (about 20 minutes; nothing else should run)
 	$(BIN)/instaaug bench
+
+release:  ## Wheel and sdist in dist, tried in an empty environment
+	PYTHON=$(PYTHON) .ci/release
 
 clean:  ## Remove what can be made again
 	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
