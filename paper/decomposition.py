@@ -82,6 +82,7 @@ class Terms:
         noise: Term C, :math:`\mathbb{E}[\ell(f(\tau(x_i)), y_i) - \ell(f(\tau(x_i)), Y_{org})]`.
         true_risk: R(f).
         training_risk: That of augmented training images; less R(f) it is A + B + C.
+        seconds: Processor time.
     """
 
     kind: Kind
@@ -92,6 +93,7 @@ class Terms:
     noise: float
     true_risk: float
     training_risk: float
+    seconds: float = 0.0
 
     def summary(self) -> dict[str, float | int | str]:
         """The numbers by name."""
@@ -100,7 +102,7 @@ class Terms:
 
 def measure_terms(kind: Kind, entropy: float, seed: int, world: World | None = None) -> Terms:
     """Train a classifier under rotations of this entropy, and compute the terms."""
-    world = world or World()
+    world, started = world or World(), process_time()
     generator = Generator().manual_seed(seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -112,7 +114,7 @@ def measure_terms(kind: Kind, entropy: float, seed: int, world: World | None = N
     _train(model, aug, (sprites, angles, labels), world, generator)
     with torch.no_grad():
         found = _terms(model.eval(), aug.eval(), (sprites, angles, labels), world, generator)
-    return Terms(kind, seed, **found)
+    return Terms(kind, seed, **found, seconds=process_time() - started)
 
 
 def _augmenter(kind: Kind, entropy: float) -> Augmenter:
@@ -234,7 +236,6 @@ def measure(plan: Plan) -> Findings:
     """Train at every entropy with every seed, and draw the terms."""
     torch.set_num_threads(1)
     world = replace(World(), **given_settings(plan))
-    started = process_time()
     found = [
         Terms(**keep(
             plan.folder / f"{kind}_{entropy:g}_{seed}.json",
@@ -260,7 +261,7 @@ def measure(plan: Plan) -> Findings:
         setting=f"{world.n_train} training images of two sprites at any angle, "
         f"{world.n_steps} steps of {world.batch_size}; p(y | x) is known.",
         unit="nats",
-        seconds=process_time() - started,
+        seconds=sum(one.seconds for one in found),
         notes=("The training risk less the true risk is A + B + C, to rounding.",),
         pictures=(picture,),
     )

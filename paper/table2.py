@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from time import process_time
 from typing import Any
 
 from instaaug.runs.folder import Run
@@ -132,7 +133,9 @@ def measure_setting(plan: Plan, setting: Setting) -> Findings:
             run = _fitted(plan, setting, fit, seed)
             seconds += read_json(run.timing_file)["seconds"]
             for number in range(len(setting.models)):
-                found += _score(plan, setting, run, fit, number)
+                kept = _scored(plan, setting, run, fit, number)
+                seconds += kept["seconds"]
+                found += _read_scores(kept, fit, list(setting.models)[number])
     rows = [
         Row(f"{name}, n = {n}", _ours(found, name, n, setting), _reported(name, n, setting), group)
         for group, (names, n) in enumerate(_lines())
@@ -177,21 +180,24 @@ def _fitted(plan: Plan, setting: Setting, fit: str, seed: int) -> Run:
     return run
 
 
-def _score(plan: Plan, setting: Setting, run: Run, fit: str, number: int) -> list[dict[str, Any]]:
+def _scored(plan: Plan, setting: Setting, run: Run, fit: str, number: int) -> dict[str, Any]:
     """Accuracies on one model; rivals are scored along with the first fit of a seed."""
-    column, name = list(setting.models.items())[number]
+    name = list(setting.models.values())[number]
     other = None if number == 0 else OtherModelSettings(name=name, **setting.others)
+    rivals = "random,auto_augment,fast_autoaugment" if fit == next(iter(FITS)) else "none"
+
+    def evaluate() -> dict[str, Any]:
+        started = process_time()
+        results = evaluate_fit(
+            run, data=setting.score, model=other, counts=COUNTS, baselines=rivals
+        )
+        return {**results, "seconds": process_time() - started}
+
+    return keep(plan.folder / "scores" / f"{run.path.name}_{number}.json", evaluate)
+
+
+def _read_scores(kept: Mapping[str, Any], fit: str, column: str) -> list[dict[str, Any]]:
     is_first = fit == next(iter(FITS))
-    kept = keep(
-        plan.folder / "scores" / f"{run.path.name}_{number}.json",
-        lambda: evaluate_fit(
-            run,
-            data=setting.score,
-            model=other,
-            counts=COUNTS,
-            baselines="random,auto_augment,fast_autoaugment" if is_first else "none",
-        ),
-    )
     names = {OURS: FITS[fit][0], **RIVALS, **({"the image alone": "No aug"} if is_first else {})}
     return [
         {"line": names[r["name"]], "n": round(r["views"]), "column": column, "top1": r["accuracy"]}
