@@ -8,7 +8,7 @@ it, and the three terms of the paper can be computed where tasks/diagnostics.py 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from math import exp, pi
+from math import exp, log, pi
 from time import process_time
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -121,7 +121,7 @@ def measure_terms(kind: Kind, entropy: float, seed: int, world: World | None = N
 def _augmenter(kind: Kind, entropy: float) -> Augmenter:
     if kind == "random":
         return RandomAugmentation(Rotation(), strength=min(exp(entropy) / (2 * pi), 1.0))
-    band = (entropy - HALF_BAND, min(entropy + HALF_BAND, Rotation().spaces["angle"].max_entropy))
+    band = (entropy - HALF_BAND, min(entropy + HALF_BAND, log(2 * pi)))
     return InstaAug(Rotation(), entropy=band, per="factor")
 
 

@@ -15,7 +15,7 @@ from instaaug.data import load_mario_iggy
 from instaaug.report.pictures.rotation import ArcPanel, draw_rotation_arcs
 from instaaug.report.theme import save_figure
 from instaaug.runs.rotation import RotationMethod, RotationSettings, learn_rotations
-from paper.exhibits import Exhibit, Findings, Plan, Row, Score
+from paper.exhibits import SCALES, Exhibit, Findings, Plan, Row, Scale, Score
 from paper.kept import given_settings, keep
 
 __all__ = ["EXHIBITS", "measure"]
@@ -26,7 +26,7 @@ LINES: dict[RotationMethod, str] = {
     "instaaug": "InstaAug",
 }
 DRAWN = ("augerino", "instaaug")
-SIZES = {
+SIZES: dict[Scale, RotationSettings] = {
     "laptop": RotationSettings(),
     "paper": RotationSettings(n_train=10_000, n_test=5_000, n_steps=1580, batch_size=128),
 }
@@ -89,7 +89,11 @@ def _run(
 
 
 def _panel(kept: dict[str, Any]) -> ArcPanel:
-    return ArcPanel(**{k: torch.tensor(v) if isinstance(v, list) else v for k, v in kept.items()})
+    fields: dict[str, Any] = {
+        name: torch.tensor(value) if isinstance(value, list) else value
+        for name, value in kept.items()
+    }
+    return ArcPanel(**fields)
 
 
 EXHIBITS = (
@@ -97,7 +101,7 @@ EXHIBITS = (
         "figure5",
         "Figure 5: learned rotations of Mario and Iggy",
         measure,
-        needs=dict.fromkeys(SIZES, "mario-iggy; without it, built-in sprites"),
+        needs=dict.fromkeys(SCALES, "mario-iggy; without it, built-in sprites"),
         hours={"laptop": 0.15, "paper": 1.0},
         seeds={"laptop": 5, "paper": 10},
         differs=(
