@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import re
+import shlex
 import signal
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import yaml
 from lightning.pytorch import Callback
 from typing_extensions import override
 
+from instaaug.cli.settings import choose_settings
 from tests.support.command_line import QUICK, CommandLine
 from tests.support.picture_folders import (
     CLASSES,
@@ -488,3 +490,35 @@ def test_a_second_ctrl_c_stops_at_once(
     assert done.code == 130, done.err
     assert "Stopped at once. `instaaug resume run` goes on from the last checkpoint" in done.err
     assert not (tmp_path / "run" / "last.ckpt").exists()
+
+
+# Does it pay?
+
+
+def printed_command(text: str, start: str) -> list[str]:
+    """The words of a command that was printed in backticks."""
+    found = re.search(rf"`({start} [^`]*)`", text)
+    assert found is not None
+    return shlex.split(found[1])
+
+
+def test_a_learned_run_ends_with_the_command_that_tells_whether_it_pays(
+    instaaug: CommandLine, tmp_path: Path
+) -> None:
+    pets = plain_folder(tmp_path / "my pets")
+    done = instaaug("train", pets, *QUICK, "--out", tmp_path / "a run")
+    words = printed_command(done.out, "instaaug compare")
+    config = Path(words[words.index("--config") + 1])
+    assert choose_settings({}, config).data.source == str(pets)
+    plain = instaaug("train", pets, *QUICK, "--method", "none", "--out", tmp_path / "plain")
+    assert "instaaug compare" not in plain.out
+
+
+@pytest.mark.slow
+def test_that_command_runs(instaaug: CommandLine, tmp_path: Path) -> None:
+    pets = plain_folder(tmp_path / "my pets")
+    done = instaaug("train", pets, *QUICK, "--out", tmp_path / "a run")
+    _, *arguments = printed_command(done.out, "instaaug compare")
+    compared = instaaug(*arguments, "--seeds", "2", "--out", tmp_path / "compared")
+    assert compared.code == 0, compared.err
+    assert "told from" in compared.out or "etter than" in compared.out

@@ -118,6 +118,13 @@ def _print_results(console: Console, folder: Path, results: dict[str, Any]) -> N
         f"Explore what was learned with `instaaug report {quote_path(folder)}`, predict with "
         f"`instaaug predict {quote_path(folder)} IMAGES`.",
     )
+    if results["method"] == "instaaug":
+        config = quote_path(folder / "config.yaml")
+        print_words(
+            console,
+            "Whether it pays here, no augmentation and random ranges say that train alike: "
+            f"`instaaug compare --config {config} --methods none,random,instaaug`.",
+        )
 
 
 def run_fit(given: dict[str, Any], *, out: Path | None) -> None:
