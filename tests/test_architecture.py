@@ -29,6 +29,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("runs",),
     ("compare",),
     ("cli",),
+    ("__main__",),
 )
 ROW_OF = {name: row for row, names in enumerate(ROWS) for name in names}
 MODULES = sorted(SOURCE.rglob("*.py"))
