@@ -8,8 +8,8 @@ it, and the three terms of the paper can be computed where tasks/diagnostics.py 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import product
 from math import exp, log, pi
-from time import process_time
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -83,7 +83,6 @@ class Terms:
         noise: Term C, :math:`\mathbb{E}[\ell(f(\tau(x_i)), y_i) - \ell(f(\tau(x_i)), Y_{org})]`.
         true_risk: R(f).
         training_risk: That of augmented training images; less R(f) it is A + B + C.
-        seconds: Processor time.
     """
 
     kind: Kind
@@ -94,7 +93,6 @@ class Terms:
     noise: float
     true_risk: float
     training_risk: float
-    seconds: float = 0.0
 
     def summary(self) -> dict[str, float | int | str]:
         """The numbers by name."""
@@ -103,7 +101,7 @@ class Terms:
 
 def measure_terms(kind: Kind, entropy: float, seed: int, world: World | None = None) -> Terms:
     """Train a classifier under rotations of this entropy, and compute the terms."""
-    world, started = world or World(), process_time()
+    world = world or World()
     generator = Generator().manual_seed(seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -115,7 +113,7 @@ def measure_terms(kind: Kind, entropy: float, seed: int, world: World | None = N
     _train(model, aug, (sprites, angles, labels), world, generator)
     with torch.no_grad():
         found = _terms(model.eval(), aug.eval(), (sprites, angles, labels), world, generator)
-    return Terms(kind, seed, **found, seconds=process_time() - started)
+    return Terms(kind, seed, **found)
 
 
 def _augmenter(kind: Kind, entropy: float) -> Augmenter:
@@ -235,15 +233,15 @@ def measure(plan: Plan) -> Findings:
     """Train at every entropy with every seed, and draw the terms."""
     torch.set_num_threads(1)
     world = replace(World(), **given_settings(plan))
-    found = [
-        Terms(**keep(
+    found, seconds = [], 0.0
+    for kind, entropy, seed in product(TITLES, ENTROPIES, range(plan.seeds)):
+        kept = keep(
             plan.folder / f"{kind}_{entropy:g}_{seed}.json",
+            asdict(world),
             partial(_summary, kind, entropy, seed, world),
-        ))
-        for kind in TITLES
-        for entropy in ENTROPIES
-        for seed in range(plan.seeds)
-    ]  # fmt: skip
+        )
+        seconds += kept.pop("seconds")
+        found.append(Terms(**kept))
     picture = plan.folder / "decomposition.png"
     save_figure(draw_terms(found), picture)
     rows = []
@@ -260,7 +258,7 @@ def measure(plan: Plan) -> Findings:
         setting=f"{world.n_train} training images of two sprites at any angle, "
         f"{world.n_steps} steps of {world.batch_size}; p(y | x) is known.",
         unit="nats",
-        seconds=sum(one.seconds for one in found),
+        seconds=seconds,
         notes=("The training risk less the true risk is A + B + C, to rounding.",),
         pictures=(picture,),
     )

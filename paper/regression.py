@@ -4,11 +4,10 @@ from math import pi
 from typing import Any
 
 from instaaug.runs.settings import TrainSettings
-from instaaug.runs.training import train
 from instaaug.safe_files import read_json
 from paper.comparing import data_folder
 from paper.exhibits import Exhibit, Findings, Plan, Row, Scale, Score
-from paper.kept import given_settings
+from paper.kept import given_settings, train_once
 from paper.turned_photos import PHOTOS
 
 __all__ = ["EXHIBITS", "measure", "run_settings"]
@@ -58,7 +57,7 @@ def measure(plan: Plan) -> Findings:
         scores = []
         for error, score in ERRORS.items():
             found = [_results(plan, line, error, seed) for seed in range(plan.seeds)]
-            seconds += sum(results["timing"]["seconds"] for results in found)
+            seconds += sum(results["seconds"] for results in found)
             tests = [r["test"].get("augmented", r["test"]["plain"]) for r in found]
             scores.append(Score.of([test[score] * 180 / pi for test in tests]))
             closed += [
@@ -83,11 +82,8 @@ def measure(plan: Plan) -> Findings:
 
 def _results(plan: Plan, line: str, error: str, seed: int) -> dict[str, Any]:
     folder = plan.folder / "runs" / f"{line}_{error}_{seed}"
-    if not (folder / "results.json").is_file():
-        settings = run_settings(plan, line, error, seed)
-        train(settings, folder)
-    timing = read_json(folder / "timing.json")
-    return {**read_json(folder / "results.json"), "timing": timing}
+    seconds = train_once(run_settings(plan, line, error, seed), folder)
+    return {**read_json(folder / "results.json"), "seconds": seconds}
 
 
 EXHIBITS = (

@@ -1,7 +1,7 @@
 """Figure 5: how far Mario and Iggy may be turned, as Augerino and InstaAug have learned it."""
 
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from math import pi
 from pathlib import Path
@@ -42,11 +42,12 @@ def measure(plan: Plan) -> Findings:
         runs = [
             keep(
                 plan.folder / f"{method}_{seed}.json",
+                {"sprites": name, **asdict(settings)},
                 partial(_run, method, seed, sprites, settings),
             )
             for seed in range(plan.seeds)
         ]
-        seconds += sum(run["cpu_seconds"] for run in runs)
+        seconds += sum(run["seconds"] for run in runs)
         columns = (
             [100 * run["iou"] for run in runs],
             [run["mean_width"] * 180 / pi for run in runs],

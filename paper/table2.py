@@ -3,8 +3,8 @@
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
-from time import process_time
 from typing import Any
 
 from instaaug.runs.folder import Run
@@ -186,14 +186,13 @@ def _scored(plan: Plan, setting: Setting, run: Run, fit: str, number: int) -> di
     other = None if number == 0 else OtherModelSettings(name=name, **setting.others)
     rivals = "random,auto_augment,fast_autoaugment" if fit == next(iter(FITS)) else "none"
 
-    def evaluate() -> dict[str, Any]:
-        started = process_time()
-        results = evaluate_fit(
-            run, data=setting.score, model=other, counts=COUNTS, baselines=rivals
-        )
-        return {**results, "seconds": process_time() - started}
-
-    return keep(plan.folder / "scores" / f"{run.path.name}_{number}.json", evaluate)
+    return keep(
+        plan.folder / "scores" / f"{run.path.name}_{number}.json",
+        {"model": name, "data": setting.score, "counts": COUNTS},
+        partial(
+            evaluate_fit, run, data=setting.score, model=other, counts=COUNTS, baselines=rivals
+        ),
+    )
 
 
 def _read_scores(kept: Mapping[str, Any], fit: str, column: str) -> list[dict[str, Any]]:
