@@ -60,9 +60,8 @@ def measure(plan: Plan) -> Findings:
             seconds += sum(results["seconds"] for results in found)
             tests = [r["test"].get("augmented", r["test"]["plain"]) for r in found]
             scores.append(Score.of([test[score] * 180 / pi for test in tests]))
-            closed += [
-                r["learned"]["rotation"]["ranges"]["angle"] for r in found if "learned" in r
-            ]
+            learned = [r["test"].get("learned", {}).get("rotation") for r in found]
+            closed += [rotation["ranges"]["angle"] for rotation in learned if rotation]
         rows.append(Row(name, tuple(scores), (None, None)))
     widest = max((high - low for low, high in closed), default=0.0) * 180 / pi
     return Findings(

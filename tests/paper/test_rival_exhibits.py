@@ -122,6 +122,7 @@ def test_the_regression_runs_with_both_losses(scale: Scale, tmp_path: Path) -> N
     )
     found = regression.measure(plan_in(tmp_path / "out", scale, *shrunk))
     assert len(found.rows) == len(regression.LINES)
+    assert "wider than 0.0°" not in found.notes[0]  # the learned ranges are found
     assert all(score and score.mean > 0 for row in found.rows for score in row.ours)
     before = sorted((tmp_path / "out").rglob("results.json"))
     stamps = [file.stat().st_mtime_ns for file in before]
