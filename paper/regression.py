@@ -94,5 +94,8 @@ EXHIBITS = (
         hours={"laptop": 0.15, "paper": 20},
         seeds={"laptop": 3, "paper": 10},
         differs=("The paper says that regression works and shows no experiment; this is ours.",),
+        verdict="Left to itself with rotations and colors, InstaAug closes the rotations, which "
+        "would change the answer, keeps the colors, and is about as good as random colors alone; "
+        "random rotations leave nothing to learn.",
     ),
 )

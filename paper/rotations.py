@@ -109,5 +109,7 @@ EXHIBITS = (
             "The paper shows arcs and no number. Augerino has the rate and the middle one of the "
             "three weights of its own experiment with these images.",
         ),
+        verdict="As in the paper: Augerino's one symmetric range is a part of what most images "
+        "allow, InstaAug's ranges end close to where the class changes.",
     ),
 )
