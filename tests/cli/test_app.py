@@ -82,6 +82,25 @@ finally:
     assert (done.returncode, done.stderr) == (0, "set()\n")
 
 
+def test_a_missing_folder_is_said_before_torch_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    code = f"""
+import sys
+from instaaug.cli import main
+sys.argv = ["instaaug", "train", {str(tmp_path / "photo")!r}]
+try:
+    main()
+finally:
+    print("torch" in sys.modules)
+"""
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (2, "False\n")
+    assert f"There is no folder or file '{tmp_path / 'photo'}'." in done.stderr
+    assert f"Did you mean '{tmp_path / 'photos'}'?" in done.stderr
+
+
 def test_the_demo_writes_figure_and_numbers(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
 from types import NoneType, UnionType
@@ -12,15 +13,23 @@ from rich.markup import escape
 from typer.core import TyperCommand
 from typing_extensions import override
 
-from instaaug.errors import ArgumentError
+from instaaug.errors import ArgumentError, DataError
 from instaaug.runs.settings import TrainSettings
 from instaaug.settings import SettingInfo, Settings, setting_infos, similar_settings
 from instaaug.signatures import expected_form
 from instaaug.yaml_files import parse_yaml, read_yaml
 
-__all__ = ["SettingsCommand", "choose_settings", "read_typed", "with_settings"]
+__all__ = [
+    "SettingsCommand",
+    "check_data_path",
+    "choose_settings",
+    "read_typed",
+    "with_settings",
+]
 
 Command = Callable[..., None]
+TABLES = (".csv", ".npz")
+"""Endings of files that list images or hold them."""
 OPEN = ("--method.", "--data.options.")
 """Options whose names are known only when the method or the data source is."""
 
@@ -84,6 +93,7 @@ def with_settings(
             values = {name: typed.pop(identifier) for identifier, name in names.items()}
             given = {name: value for name, value in values.items() if value is not None}
             given |= context.meta.get("instaaug.open", {})
+            check_data_path(given.get("data", given.get("data.source")))
             command(given=read_typed(kind, given), **typed)
 
         context = inspect.Parameter(
@@ -95,6 +105,34 @@ def with_settings(
         return call
 
     return decorate
+
+
+def check_data_path(source: str | None) -> None:
+    """Raise if data are named by a path at which nothing is: before anything heavy is imported.
+
+    Names of data sets, ``module:function`` and globs are left to whoever loads them.
+
+    Arguments:
+        source: As typed, if anything was.
+
+    Raises:
+        DataError: If there is nothing.
+
+    Example:
+        >>> check_data_path("sprites")
+        >>> check_data_path("photos/pets")
+        Traceback (most recent call last):
+        instaaug.errors.DataError: There is no folder or file 'photos/pets'.
+    """
+    if source is None or ":" in source:
+        return
+    path = Path(source).expanduser()
+    if not (len(path.parts) > 1 or path.suffix in TABLES) or path.exists():
+        return
+    beside = sorted(other.name for other in path.parent.iterdir()) if path.parent.is_dir() else []
+    near = get_close_matches(path.name, beside, n=1)
+    hint = f" Did you mean {str(path.with_name(near[0]))!r}?" if near else ""
+    raise DataError(f"There is no folder or file {source!r}.{hint}")
 
 
 def read_typed(kind: type[Settings], given: Mapping[str, str]) -> dict[str, Any]:
