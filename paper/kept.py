@@ -10,7 +10,6 @@ from instaaug.errors import ArgumentError
 from instaaug.files import write_text
 from instaaug.runs.folder import Run
 from instaaug.runs.settings import TrainSettings
-from instaaug.runs.training import resume, train
 from instaaug.safe_files import read_json
 from instaaug.yaml_files import parse_yaml
 from paper.exhibits import Plan
@@ -59,6 +58,8 @@ def train_once(settings: TrainSettings, folder: Path) -> float:
     Raises:
         ArgumentError: If the folder has a run with other settings.
     """
+    from instaaug.runs.training import resume, train  # Lightning takes its time
+
     begun = (folder / "config.yaml").is_file()
     if begun and Run(folder).read_train_settings() != settings.with_full_paths():
         _refuse(folder)
