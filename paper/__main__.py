@@ -21,7 +21,15 @@ from instaaug.files import write_text
 from instaaug.runs.folder import environment
 from paper.catalog import find_exhibit, list_exhibits
 from paper.exhibits import SCALES, Exhibit, Findings, MissingData, Plan
-from paper.layout import to_csv, to_json, to_latex, to_markdown, write_score
+from paper.layout import (
+    row_scores,
+    table_columns,
+    to_csv,
+    to_json,
+    to_latex,
+    to_markdown,
+    write_score,
+)
 from paper.page import RESULTS, write_page
 
 __all__ = ["main", "measure", "show_list", "show_table"]
@@ -153,13 +161,11 @@ def show_table(console: Console, exhibit: Exhibit, found: Findings) -> None:
 def _make_table(exhibit: Exhibit, found: Findings) -> Table:
     table = Table(title=exhibit.title, box=SIMPLE_HEAD, title_justify="left")
     table.add_column("")
-    for name in found.columns:
-        table.add_column(f"{name}\npaper", justify="right")
-        table.add_column(f"{name}\nours", justify="right")
-    after = [*found.rows[1:], None][: len(found.rows)]  # a figure has no rows
-    for row, following in zip(found.rows, after, strict=True):
-        pairs = zip(row.paper, row.ours, strict=True)
-        cells = [write_score(score) for pair in pairs for score in pair]
+    columns = table_columns(found)
+    for name, source, _ in columns:
+        table.add_column(f"{name}\n{source}", justify="right")
+    for row, following in zip(found.rows, [*found.rows[1:], None], strict=True):
+        cells = [write_score(score) for score in row_scores(row, columns)]
         ends = following is not None and following.group != row.group
         table.add_row(row.name, *cells, end_section=ends)
     return table

@@ -3,14 +3,23 @@
 import csv
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from paper.exhibits import Exhibit, Findings, Row, Score
 
-__all__ = ["from_json", "to_csv", "to_json", "to_latex", "to_markdown", "write_score"]
+__all__ = [
+    "from_json",
+    "row_scores",
+    "table_columns",
+    "to_csv",
+    "to_json",
+    "to_latex",
+    "to_markdown",
+    "write_score",
+]
 
 NOTHING = "–"
 TEX = {
@@ -31,23 +40,43 @@ def write_score(score: Score | None, *, plus_minus: str = " ± ") -> str:
     return f"{score.mean:.2f}" + ("" if score.error is None else f"{plus_minus}{score.error:.2f}")
 
 
+def table_columns(found: Findings) -> list[tuple[str, str, int]]:
+    """Name, source and number of every column of scores; the paper's only where it has any.
+
+    Example:
+        >>> table_columns(Findings(("risk",), (Row("a", (Score(0.2),), (None,)),), ""))
+        [('risk', 'ours', 0)]
+    """
+    return [
+        (name, source, number)
+        for number, name in enumerate(found.columns)
+        for source in ("paper", "ours")
+        if source == "ours" or any(row.paper[number] is not None for row in found.rows)
+    ]
+
+
+def row_scores(row: Row, columns: Sequence[tuple[str, str, int]]) -> list[Score | None]:
+    """The scores of a row, one per column."""
+    return [
+        (row.paper if source == "paper" else row.ours)[number] for _, source, number in columns
+    ]
+
+
 def to_markdown(found: Findings) -> str:
     """The table: for every column the paper's number and ours."""
-    heads = [head for name in found.columns for head in (f"{name}, paper", f"{name}, ours")]
+    columns = table_columns(found)
+    heads = [f"{name}, {source}" for name, source, _ in columns]
     lines = ["| | " + " | ".join(heads) + " |", "| --- |" + " --- |" * len(heads)]
     for row in found.rows:
-        cells = [write_score(score) for score in _interleaved(row)]
+        cells = [write_score(score) for score in row_scores(row, columns)]
         lines.append(f"| {row.name} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
 def to_latex(found: Findings) -> str:
     """The table for booktabs, with a rule between groups."""
-    heads = [
-        head
-        for name in found.columns
-        for head in (f"{_tex(name)} (paper)", f"{_tex(name)} (ours)")
-    ]
+    columns = table_columns(found)
+    heads = [f"{_tex(name)} ({source})" for name, source, _ in columns]
     lines = [
         r"\begin{tabular}{l" + "c" * len(heads) + "}", r"\toprule",
         " & ".join(["", *heads]) + r" \\", r"\midrule",
@@ -57,7 +86,7 @@ def to_latex(found: Findings) -> str:
         if row.group != group:
             lines.append(r"\midrule")
             group = row.group
-        cells = [_tex_score(score) for score in _interleaved(row)]
+        cells = [_tex_score(score) for score in row_scores(row, columns)]
         lines.append(" & ".join([_tex(row.name), *cells]) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
@@ -114,10 +143,6 @@ def _read_row(row: Mapping[str, Any]) -> Row:
         return tuple(None if score is None else Score(**score) for score in scores)
 
     return Row(row["name"], read(row["ours"]), read(row["paper"]), row["group"])
-
-
-def _interleaved(row: Row) -> list[Score | None]:
-    return [score for pair in zip(row.paper, row.ours, strict=True) for score in pair]
 
 
 def _tex(words: str) -> str:
