@@ -23,7 +23,7 @@ def test_every_question_has_a_result() -> None:
 def test_the_published_rotations_keep_their_promise() -> None:
     runs = json.loads((RESULTS / "rotation.json").read_text())["findings"]["runs"]
     for source in ("sprites", "mario-iggy"):
-        own = [r for r in runs if r["source"] == source and r["conditioning"] == "input"]
+        own = [r for r in runs if r["source"] == source and r["method"] == "instaaug"]
         overlaps = [r["iou"] for r in own]
         assert len(own) == 5
         assert sum(overlaps) / 5 >= 0.90
