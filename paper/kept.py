@@ -41,7 +41,7 @@ def keep(
         file.parent.mkdir(parents=True, exist_ok=True)
         write_text(file, json.dumps({"settings": wanted, "numbers": numbers}, indent=1) + "\n")
     kept = read_json(file)
-    if kept["settings"] != wanted:
+    if kept.get("settings") != wanted:
         _refuse(file)
     numbers = kept["numbers"]
     assert isinstance(numbers, dict)  # noqa: S101  # as it was written
