@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help install demo test test-slow lint types format bench release clean
+.PHONY: help install demo test test-slow lint types format docs bench release clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -37,6 +37,13 @@ types: $(STAMP)  ## Mypy, strict
 
 format: $(STAMP)  ## Rewrite files in house style
 	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+$(VENV)/.docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	@touch $@
+
+docs: $(VENV)/.docs  ## The site, in build/site; a broken link fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(STAMP)  ## The budgets, measured (about 20 minutes; nothing else should run)
 	$(BIN)/instaaug bench
