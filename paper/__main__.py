@@ -8,7 +8,13 @@ what has been published. Options that are not listed here go to ``instaaug``, fo
 import shlex
 import shutil
 import sys
-from argparse import ArgumentParser, BooleanOptionalAction, Namespace, RawDescriptionHelpFormatter
+from argparse import (
+    ArgumentParser,
+    ArgumentTypeError,
+    BooleanOptionalAction,
+    Namespace,
+    RawDescriptionHelpFormatter,
+)
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -32,38 +38,68 @@ from paper.layout import (
 )
 from paper.page import RESULTS, write_page
 
-__all__ = ["main", "measure", "show_list", "show_table"]
+__all__ = ["describe_trouble", "main", "measure", "show_list", "show_table"]
 
-FAILED, SKIPPED = 1, 3  # exit codes
+FAILED, SKIPPED, STOPPED = 1, 3, 130  # exit codes
+TROUBLE = (InstaAugError, OSError, ModuleNotFoundError)  # what a sentence says, not a traceback
+ALONE = ("list", "page")  # what measures nothing
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line and do what it says."""
-    options, overrides = _parser().parse_known_args(arguments)
-    console = Console()
+    parser = _parser()
+    options, overrides = parser.parse_known_args(arguments)
+    if options.exhibit in ALONE and overrides:
+        parser.error(f"{options.exhibit} takes no options: got {' '.join(overrides)}")
     try:
-        if options.exhibit == "list":
-            show_list(console)
-        elif options.exhibit == "page":
-            print(f"Look at {write_page()}.")
-        elif options.exhibit == "all":
-            _measure_all(console, options, overrides)
-        else:
-            measure(console, find_exhibit(options.exhibit), options, overrides)
+        _do(Console(), options, overrides)
     except MissingData as missing:
         print(f"{options.exhibit} is skipped: {missing}")
         sys.exit(SKIPPED)
-    except InstaAugError as error:
-        sys.exit(f"error: {error}")
+    except TROUBLE as error:
+        sys.exit(f"error: {describe_trouble(error)}")
+    except KeyboardInterrupt:
+        print("Stopped; the same command goes on from here.")
+        sys.exit(STOPPED)
+
+
+def _do(console: Console, options: Namespace, overrides: Sequence[str]) -> None:
+    if options.exhibit == "list":
+        show_list(console)
+    elif options.exhibit == "page":
+        print(f"Look at {write_page()}.")
+    elif options.exhibit == "all":
+        _measure_all(console, options, overrides)
+    else:
+        measure(console, find_exhibit(options.exhibit), options, overrides)
+
+
+def describe_trouble(error: Exception) -> str:
+    """What went wrong, in a sentence.
+
+    Example:
+        >>> describe_trouble(ModuleNotFoundError("No module named 'timm'", name="timm"))
+        "the package timm is not installed. Run `pip install -e '.[dev]'`."
+    """
+    if isinstance(error, ModuleNotFoundError) and not isinstance(error, InstaAugError):
+        return f"the package {error.name} is not installed. Run `pip install -e '.[dev]'`."
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{str(error.filename)!r} cannot be used: {error.strerror}."
+    return str(error)
 
 
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(
-        prog="python -m paper", description=__doc__, formatter_class=RawDescriptionHelpFormatter
+        prog="python -m paper",
+        description=__doc__,
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,  # --seed is an option of instaaug
     )
     parser.add_argument("exhibit", help="table1, figure5, …; or list, all, page")
     parser.add_argument("--scale", choices=SCALES, default="laptop")
-    parser.add_argument("--seeds", type=int, help="runs per line; what the table says, if absent")
+    parser.add_argument(
+        "--seeds", type=_positive, help="runs per line; else as many as the exhibit has"
+    )
     parser.add_argument("--out", type=Path, default=Path("runs") / "paper")
     parser.add_argument(
         "--resume", action=BooleanOptionalAction, default=True,
@@ -75,6 +111,12 @@ def _parser() -> ArgumentParser:
     return parser
 
 
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"it must be a whole number from 1 on: got {text!r}")
+    return int(text)
+
+
 def _measure_all(console: Console, options: Namespace, overrides: Sequence[str]) -> None:
     """Every exhibit; what fails or lacks data is named at the end and stops no other."""
     problems = []
@@ -83,8 +125,8 @@ def _measure_all(console: Console, options: Namespace, overrides: Sequence[str])
             measure(console, exhibit, options, overrides)
         except MissingData as missing:
             problems.append(f"{exhibit.name} is skipped: {missing}")
-        except InstaAugError as error:
-            problems.append(f"{exhibit.name} failed: {error}")
+        except TROUBLE as error:
+            problems.append(f"{exhibit.name} failed: {describe_trouble(error)}")
     for problem in problems:
         print(problem)
     if any(" failed: " in problem for problem in problems):

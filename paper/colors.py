@@ -6,31 +6,25 @@ process: 216 short ones need not start Python 216 times.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from time import process_time
 
-import torch
-
-from instaaug.augmentation.observed import observe
 from instaaug.cli.settings import read_typed
 from instaaug.compare.contenders import VARIANTS, Contender, read_contenders
-from instaaug.errors import ArgumentError
+from instaaug.data import LabeledImages
 from instaaug.files import write_text
 from instaaug.report.pictures.colors import draw_colors
 from instaaug.report.records import read_record
 from instaaug.report.theme import save_figure
-from instaaug.runs.build import load_task
-from instaaug.runs.folder import Run
-from instaaug.runs.inference import evaluate_run
 from instaaug.runs.settings import TrainSettings
-from instaaug.runs.training import load_splits, resume, train
 from instaaug.safe_files import read_json
 from instaaug.yaml_files import read_yaml
 from paper.comparing import CONFIGS, data_folder
+from paper.crop_pictures import observe_runs
 from paper.exhibits import Exhibit, Findings, Plan, Row, Scale, Score
+from paper.kept import read_options, train_once
 from paper.shift_scatter import draw_runs
 
 __all__ = [
@@ -55,7 +49,6 @@ SETTINGS = {
 }
 SWEEP = VARIANTS["random-color-grid"].members
 RANDOM = "random"
-PROCESSOR = "processor.json"
 
 TABLE_3 = (
     ("No aug", "none", False, 0, Score(72.87, 0.10)),
@@ -95,9 +88,11 @@ class ColorRun:
 
     Arguments:
         folder: With all its files.
+        seconds: Processor time of training and testing.
     """
 
     folder: Path
+    seconds: float
 
     def accuracy(self, *, views: bool, group: str | None = None) -> float:
         """In percent, on all test images or on a group of them.
@@ -111,11 +106,6 @@ class ColorRun:
         part = "augmented" if views and "augmented" in scores else "plain"
         return 100 * float(scores[part]["top1"])
 
-    @property
-    def seconds(self) -> float:
-        """Processor time of training and testing."""
-        return float(read_json(self.folder / PROCESSOR)["seconds"])
-
 
 class ColorRuns:
     """The runs of one scale, which all exhibits of this module share.
@@ -128,7 +118,7 @@ class ColorRuns:
         self.scale, self.seeds = plan.scale, range(plan.seeds)
         self.folder = plan.folder.parents[1] / "colors" / plan.scale
         root = data_folder(DATA[plan.scale])
-        changes = read_typed(TrainSettings, _pair_up(plan.overrides))
+        changes = read_typed(TrainSettings, read_options(plan))
         changes |= {"data.root": str(root)} if plan.scale == "paper" else {}
         file = FOLDERS[plan.scale] / "color.yaml"
         self.base = TrainSettings.from_mapping(read_yaml(file), changes, source=str(file))
@@ -202,33 +192,13 @@ class ColorRuns:
         )
 
     def _train(self, settings: TrainSettings, out: Path) -> ColorRun:
-        begun = (out / "config.yaml").is_file()
-        if begun and Run(out).read_train_settings() != settings.with_full_paths():
-            raise ArgumentError(
-                f"{str(out)!r} must be a run with the settings that are asked for: its "
-                "config.yaml has others. Remove it, or choose another folder with --out."
-            )
-        if not (out / PROCESSOR).is_file():
-            print(f"Training {out.relative_to(self.folder)}.", flush=True)
-            started = process_time()
-            if begun:
-                resume(out)
-            else:
-                train(settings, out)
-            write_text(out / PROCESSOR, json.dumps({"seconds": process_time() - started}))
-        return self.used.setdefault(out, ColorRun(out))
-
-
-def _pair_up(typed: Sequence[str]) -> dict[str, str]:
-    """Settings by name, from options as they are typed."""
-    names, values = typed[::2], typed[1::2]
-    if len(names) != len(values) or not all(name.startswith("--") for name in names):
-        raise ArgumentError(f"Options must be pairs such as --data.root FOLDER: got {typed}.")
-    return {name[2:]: value for name, value in zip(names, values, strict=True)}
+        return self.used.setdefault(out, ColorRun(out, train_once(settings, out)))
 
 
 def _score_validation(run: Path) -> float:
     """Accuracy on validation photos under all lights, kept beside the run."""
+    from instaaug.runs.inference import evaluate_run  # Lightning takes its time
+
     file = run / "validation.json"
     if not file.is_file():
         scores = evaluate_run(run, data="paper.textures:load_validation", n_views=[0])
@@ -318,30 +288,20 @@ def measure_colors(plan: Plan) -> Findings:
     return Findings((), (), SETTINGS[plan.scale], seconds=runs.seconds, pictures=(file,))
 
 
-def draw_learned_colors(runs: dict[str, Path], file: Path) -> None:
+def draw_learned_colors(runs: Mapping[str, Path], file: Path) -> None:
     """Draw what runs make of the same test photos, from dark to bright.
 
     Arguments:
         runs: By name, the folders of runs on the same data.
         file: To write to.
     """
-    observed = {}
-    for name, folder in runs.items():
-        run = Run(folder)
-        task, test = load_task(run), load_splits(run.read_train_settings()).test
-        brightness = test.images.reshape(len(test.images), -1).mean(axis=1)
-        order = brightness.argsort()
-        rows = order[[int(len(order) * (i + 0.5) / N_SHOWN) for i in range(N_SHOWN)]]
-        images, targets = test.__getitems__(rows.tolist())
-        titles = [test.classes[int(label)] for label in targets]
-        with torch.no_grad():
-            observed[name] = observe(
-                task.augmenter,
-                task.normalize(images),
-                N_DRAWN,
-                generator=torch.Generator().manual_seed(0),
-            )
+    observed, titles = observe_runs(runs, _dark_to_bright, n_samples=N_DRAWN)
     save_figure(draw_colors(observed, titles=titles, n_samples=4), file)
+
+
+def _dark_to_bright(test: LabeledImages) -> list[int]:
+    order = test.images.reshape(len(test.images), -1).mean(axis=1).argsort()
+    return order[[int(len(order) * (i + 0.5) / N_SHOWN) for i in range(N_SHOWN)]].tolist()
 
 
 NEEDS: Mapping[Scale, str] = {

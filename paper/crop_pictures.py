@@ -1,21 +1,20 @@
 """Figures 6 and 8: crops of single images, with and without labels."""
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import torch
 
-from instaaug.augmentation.observed import observe
-from instaaug.data.labeled import evenly_spaced_indices
+from instaaug.augmentation.observed import Observed, observe
+from instaaug.data.labeled import LabeledImages, evenly_spaced_indices
 from instaaug.report.pictures.crops import draw_crop_comparison
 from instaaug.report.theme import save_figure
-from instaaug.runs.build import load_task
 from instaaug.runs.folder import Run
-from instaaug.runs.training import load_splits
 from paper import table1, table5
-from paper.comparing import ComparedRun, read_runs
+from paper.comparing import read_runs
 from paper.exhibits import SCALES, Exhibit, Findings, MissingData, Plan
 
-__all__ = ["EXHIBITS", "draw_runs", "measure_figure6", "measure_figure8"]
+__all__ = ["EXHIBITS", "measure_figure6", "measure_figure8", "observe_runs"]
 
 SHOWN = {"instaaug-shared": "InstaAug without input", "instaaug": "InstaAug"}
 N_PHOTOS = 4
@@ -37,30 +36,51 @@ def _draw(plan: Plan, table: str, setting: str) -> Findings:
     runs = [run for run in read_runs(folder) if run.method in SHOWN and run.seed == 0]
     if len(runs) < len(SHOWN):
         raise MissingData(f"it shows runs of {table}, which are not there: measure that first.")
+    folders = {
+        SHOWN[method]: run.folder for method in SHOWN for run in runs if run.method == method
+    }
+    observed, titles = observe_runs(folders, _first_of_classes, n_samples=N_DRAWN)
     file = plan.folder / f"{table}_crops.png"
-    draw_runs(runs, file)
+    save_figure(draw_crop_comparison(observed, titles=titles), file)
     return Findings((), (), setting, pictures=(file,))
 
 
-def draw_runs(runs: list[ComparedRun], file: Path) -> None:
-    """Draw what runs make of the same test photos, the first of some classes."""
-    observed, titles = {}, None
-    for run in sorted(runs, key=lambda run: list(SHOWN).index(run.method)):
-        kept = Run(run.folder)
-        task, splits = load_task(kept), load_splits(kept.read_train_settings())
-        targets = splits.test.targets
-        labels = evenly_spaced_indices(len(splits.test.classes), N_PHOTOS)
-        rows = [int((targets == label).nonzero()[0]) for label in labels]
-        images, _ = splits.test.__getitems__(rows)
-        titles = [splits.test.classes[int(targets[row])] for row in rows]
+def _first_of_classes(test: LabeledImages) -> list[int]:
+    """The first photo of each of some classes."""
+    labels = evenly_spaced_indices(len(test.classes), N_PHOTOS)
+    return [int((test.targets == label).nonzero()[0]) for label in labels]
+
+
+def observe_runs(
+    runs: Mapping[str, Path],
+    choose: Callable[[LabeledImages], Sequence[int]],
+    *,
+    n_samples: int,
+) -> tuple[dict[str, Observed], list[str]]:
+    """What runs make of the same test photos, and the classes of these.
+
+    Arguments:
+        runs: By name, the folders of runs on the same data.
+        choose: Gives the indices of photos to look at.
+        n_samples: Draws of each photo.
+    """
+    from instaaug.runs.build import load_task  # Lightning takes its time
+    from instaaug.runs.training import load_splits
+
+    observed, titles = {}, list[str]()
+    for name, folder in runs.items():
+        run = Run(folder)
+        task, test = load_task(run), load_splits(run.read_train_settings()).test
+        images, targets = test.__getitems__(list(choose(test)))
+        titles = [test.classes[int(label)] for label in targets]
         with torch.no_grad():
-            observed[SHOWN[run.method]] = observe(
+            observed[name] = observe(
                 task.augmenter,
                 task.normalize(images),
-                N_DRAWN,
+                n_samples,
                 generator=torch.Generator().manual_seed(0),
             )
-    save_figure(draw_crop_comparison(observed, titles=titles), file)
+    return observed, titles
 
 
 EXHIBITS = (

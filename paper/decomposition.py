@@ -6,7 +6,7 @@ it, and the three terms of the paper can be computed where tasks/diagnostics.py 
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import product
 from math import exp, log, pi
@@ -25,7 +25,7 @@ from instaaug.report.charts.axes import quiet
 from instaaug.report.theme import BLUE, GREEN, INK, RED, figure, save_figure
 from instaaug.transforms import Rotation
 from paper.exhibits import SCALES, Exhibit, Findings, Plan, Row, Score
-from paper.kept import given_settings, keep
+from paper.kept import change_numbers, keep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -232,7 +232,7 @@ def _draw_panel(axes: "Axes", found: Sequence[Terms]) -> None:
 def measure(plan: Plan) -> Findings:
     """Train at every entropy with every seed, and draw the terms."""
     torch.set_num_threads(1)
-    world = replace(World(), **given_settings(plan))
+    world = change_numbers(World(), plan)
     found, seconds = [], 0.0
     for kind, entropy, seed in product(TITLES, ENTROPIES, range(plan.seeds)):
         kept = keep(

@@ -19,7 +19,7 @@ SCALES: tuple[Scale, ...] = ("laptop", "paper")
 
 
 class MissingData(InstaAugError):  # noqa: N818  # nothing is wrong: an exhibit is skipped
-    """An exhibit needs data that are not there."""
+    """An exhibit needs data or packages that are not there."""
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 from time import process_time
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from instaaug.errors import ArgumentError
+from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.files import write_text
 from instaaug.runs.folder import Run
 from instaaug.runs.settings import TrainSettings
@@ -14,8 +15,12 @@ from instaaug.safe_files import read_json
 from instaaug.yaml_files import parse_yaml
 from paper.exhibits import Plan
 
-__all__ = ["given_settings", "keep", "train_once"]
+__all__ = ["change_numbers", "given_settings", "keep", "read_options", "train_once"]
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
 SECONDS = "processor.json"
 
 
@@ -49,7 +54,9 @@ def keep(
 
 
 def train_once(settings: TrainSettings, folder: Path) -> float:
-    """Train, or train to the end, unless the run is finished; its processor time in seconds.
+    """Train, or train to the end, unless the run is finished.
+
+    Returns the processor time in seconds; of a run that was interrupted, since it went on.
 
     Arguments:
         settings: Of the run.
@@ -81,13 +88,53 @@ def _refuse(path: Path) -> None:
     )
 
 
+def read_options(plan: Plan) -> dict[str, str]:
+    """The options that were typed for ``instaaug``: text by name.
+
+    Raises:
+        ArgumentError: If one has no name or no value.
+
+    Example:
+        >>> read_options(Plan("laptop", 1, Path(), ("--seed", "3", "--model.width=0.5")))
+        {'seed': '3', 'model.width': '0.5'}
+    """
+    found, waiting = {}, list(plan.overrides)
+    while waiting:
+        flag, sign, value = waiting.pop(0).partition("=")
+        if not flag.startswith("--") or not (sign or waiting):
+            raise ArgumentError(
+                "Options for instaaug must be pairs such as --trainer.max_epochs 2: got "
+                f"{' '.join(plan.overrides)!r}. `python -m paper --help` lists all others."
+            )
+        found[flag.removeprefix("--")] = value if sign else waiting.pop(0)
+    return found
+
+
 def given_settings(plan: Plan) -> dict[str, Any]:
-    """The options that were typed for ``instaaug``, by name.
+    """What was typed for ``instaaug``, by name, as YAML reads it.
 
     Example:
         >>> given_settings(Plan("laptop", 1, Path(), ("--trainer.max_epochs", "2")))
         {'trainer.max_epochs': 2}
     """
-    names = [name.removeprefix("--") for name in plan.overrides[::2]]
-    values = [parse_yaml(text, argument="overrides") for text in plan.overrides[1::2]]
-    return dict(zip(names, values, strict=True))
+    return {name: parse_yaml(text, argument=name) for name, text in read_options(plan).items()}
+
+
+def change_numbers(numbers: T, plan: Plan) -> T:
+    """The numbers of an experiment, with those that were typed in place of its own.
+
+    Arguments:
+        numbers: A dataclass.
+        plan: With what was typed.
+
+    Raises:
+        UnknownNameError: If there is no such number.
+        ArgumentError: If it is not a number.
+    """
+    given, known = given_settings(plan), [one.name for one in fields(numbers)]
+    for name, value in given.items():
+        if name not in known:
+            raise UnknownNameError("setting", name, known)
+        if not isinstance(value, int | float):
+            raise ArgumentError(f"`{name}` must be a number: got {value!r}.")
+    return replace(numbers, **given)

@@ -1,7 +1,7 @@
 """Figure 5: how far Mario and Iggy may be turned, as Augerino and InstaAug have learned it."""
 
 import os
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from math import pi
 from pathlib import Path
@@ -16,7 +16,7 @@ from instaaug.report.pictures.rotation import ArcPanel, draw_rotation_arcs
 from instaaug.report.theme import save_figure
 from instaaug.runs.rotation import RotationMethod, RotationSettings, learn_rotations
 from paper.exhibits import SCALES, Exhibit, Findings, Plan, Row, Scale, Score
-from paper.kept import given_settings, keep
+from paper.kept import change_numbers, keep
 
 __all__ = ["EXHIBITS", "measure"]
 
@@ -35,7 +35,7 @@ SIZES: dict[Scale, RotationSettings] = {
 
 def measure(plan: Plan) -> Findings:
     """Learn ranges with every method and seed, and compare them with the ideal ones."""
-    settings = replace(SIZES[plan.scale], **given_settings(plan))
+    settings = change_numbers(SIZES[plan.scale], plan)
     name, sprites = _sprites()
     rows, panels, seconds = [], [], 0.0
     for method, title in LINES.items():

@@ -95,11 +95,7 @@ class DotLook:
         shares = [scale.share(float(settings[scale.name])) for scale in scales]
         color = _shade(shares[0])
         fill = shares[1] if len(shares) > 1 else 1.0
-        size = (
-            SMALLEST_DOT + shares[2] * (LARGEST_DOT - SMALLEST_DOT)
-            if len(shares) > 2
-            else PLAIN_SIZE
-        )
+        size = _diameter(shares[2]) if len(shares) > 2 else PLAIN_SIZE
         return cls(color, fill, size)
 
     def face(self) -> Color:

@@ -85,6 +85,8 @@ def _paper(plan: Plan) -> list[ComparedRun]:
 
 
 def _describe_sweep(runs: list[ComparedRun], ranges: list[str], best: str) -> tuple[str, ...]:
+    if len(ranges) == 1:
+        return ()
     scores = {name: score_runs(runs, name) for name in ranges}
     words = ", ".join(f"{name} {score.mean:.1f}" for name, score in scores.items() if score)
     return (

@@ -5,13 +5,13 @@ Two data sources for ``instaaug.data.load_data``. They need INSTAAUG_DATA, a fol
 training, validation and test have blocks of neighbors; the split is the same for all seeds.
 """
 
-import os
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from instaaug.data import DataSplits, LabeledImages, load_data
 from instaaug.data.rawfoot import ALL_LIGHTS, D45, choose_lights
+from paper.comparing import data_folder
 from paper.lights import relit_set
 
 __all__ = ["load_lit", "load_validation"]
@@ -34,12 +34,12 @@ def load_lit(
         seed: Decides the lights, and which training photo is seen under which of them.
     """
     lights = choose_lights(train_lights, n_train_lights, seed=seed)
-    return _light_photos(_photo_folder(), tuple(lights), seed)
+    return _light_photos(data_folder(PHOTOS), tuple(lights), seed)
 
 
 def load_validation() -> LabeledImages:
     """Validation photos under all 46 lights, to choose settings by."""
-    photos = _load_photos(_photo_folder()).validation
+    photos = _load_photos(data_folder(PHOTOS)).validation
     assert photos is not None  # noqa: S101
     return relit_set(photos, ALL_LIGHTS, per_image=TEST_LIGHTS)
 
@@ -59,7 +59,3 @@ def _light_photos(folder: Path, lights: tuple[int, ...], seed: int) -> DataSplit
 @lru_cache(maxsize=1)
 def _load_photos(folder: Path) -> DataSplits:
     return load_data(folder, size=SIZE, split="block", validation_fraction=0.15)
-
-
-def _photo_folder() -> Path:
-    return Path(os.environ.get("INSTAAUG_DATA", ".")) / PHOTOS

@@ -5,9 +5,7 @@ A data source for ``instaaug.data.load_data``. It needs INSTAAUG_DATA, a folder 
 and seen through a disc, so that no corner tells the angle.
 """
 
-import os
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -17,6 +15,7 @@ from instaaug.data import DataSplits, LabeledImages, load_data
 from instaaug.data.labeled import evenly_spaced_indices
 from instaaug.functional.affine import rotation_matrix
 from instaaug.functional.warp import pixel_centers, warp
+from paper.comparing import data_folder
 
 __all__ = ["load_turned", "turn"]
 
@@ -33,8 +32,9 @@ def load_turned(size: int = 32, n_train: int | None = None) -> DataSplits:
         size: Side in pixels.
         n_train: How many training and validation photos, from all over the set; all if None.
     """
-    folder = Path(os.environ.get("INSTAAUG_DATA", ".")) / PHOTOS
-    photos = load_data(folder, size=size, validation_fraction=VALIDATION, split="random")
+    photos = load_data(
+        data_folder(PHOTOS), size=size, validation_fraction=VALIDATION, split="random"
+    )
     assert photos.validation is not None  # noqa: S101  # a share was asked for
     train, validation = photos.train, photos.validation
     if n_train is not None:

@@ -83,7 +83,7 @@ def test_random_colors_are_chosen_on_validation_photos(data: Path, tmp_path: Pat
     (tmp_path / "colors" / "laptop" / "sweep" / FEW[0] / "processor.json").unlink()
     assert len(runs.sweep()) == 3  # as if it had been killed at its very end
     longer = ("--trainer.max_epochs", "2", "--views.n_views", "2")
-    with pytest.raises(ArgumentError, match=r"must be a run with the settings that are asked"):
+    with pytest.raises(ArgumentError, match="must have been made with the settings"):
         colors.ColorRuns(Plan("laptop", 2, tmp_path / "table3" / "laptop", longer)).sweep()
     assert "best of 216" in runs.describe_choice()[0]
 
@@ -109,9 +109,3 @@ def test_training_and_test_photos_of_textures_differ(data: Path) -> None:
 def test_lacking_photos_are_said(data: Path, tmp_path: Path) -> None:
     with pytest.raises(MissingData, match="'rawfoot'"):
         measure("table3", tmp_path, "paper")
-
-
-def test_options_that_are_no_pairs_are_refused(data: Path, tmp_path: Path) -> None:
-    make_photos(data, textures=True)
-    with pytest.raises(ArgumentError, match=r"must be pairs such as --data.root FOLDER"):
-        measure("table3", tmp_path, "laptop", "--trainer.max_epochs")

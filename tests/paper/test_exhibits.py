@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from instaaug.errors import InstaAugError, UnknownNameError
+from instaaug.errors import ArgumentError, InstaAugError, UnknownNameError
 from paper import __main__ as command
 from paper.catalog import find_exhibit, list_exhibits
 from paper.comparing import ComparedRun, choose_on_validation, data_folder, read_runs, score_runs
+from paper.decomposition import World
 from paper.exhibits import SCALES, Exhibit, Findings, MissingData, Plan, Row, Score
+from paper.kept import change_numbers, read_options
 from paper.layout import from_json, to_csv, to_json, to_latex, to_markdown
 from paper.page import PAGE, RESULTS, render_page
 
@@ -169,6 +171,93 @@ def test_all_goes_on_after_a_failure_and_ends_with_an_error(
     assert "a is skipped: no photos." in printed
     assert "b failed: a run broke." in printed
     assert (tmp_path / "c" / "laptop" / "table.md").is_file()
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ModuleNotFoundError("No module named 'timm'", name="timm"), "the package timm is not"),
+        (
+            OSError(28, "No space left on device", "table.md"),
+            "'table.md' cannot be used: No space",
+        ),
+    ],
+    ids=["package", "disk"],
+)
+def test_trouble_is_a_sentence_and_stops_no_other_exhibit(
+    error: Exception,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(plan: Plan) -> Findings:
+        raise error
+
+    toys = [
+        Exhibit(name, "", measure, needs={}, hours={})
+        for name, measure in (("a", fail), ("b", lambda _: FOUND))
+    ]
+    monkeypatch.setattr(command, "list_exhibits", lambda: toys)
+    with pytest.raises(SystemExit, match="1"):
+        command.main(["all", "--out", str(tmp_path)])
+    assert f"a failed: {words}" in capsys.readouterr().out
+    assert (tmp_path / "b" / "laptop" / "table.md").is_file()
+
+
+def test_an_interrupt_says_how_to_go_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "measure", interrupt)
+    with pytest.raises(SystemExit, match="130"):
+        command.main(["table1"])
+    assert "the same command goes on" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        (["table1", "--seeds", "0"], "must be a whole number from 1 on: got '0'"),
+        (["list", "--scales", "paper"], "list takes no options: got --scales paper"),
+    ],
+    ids=["seeds", "list"],
+)
+def test_what_cannot_be_meant_is_refused(
+    typed: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        command.main(typed)
+    assert words in capsys.readouterr().err
+
+
+def test_a_seed_is_an_option_of_instaaug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[Namespace, list[str]]] = []
+    monkeypatch.setattr(command, "measure", lambda _, __, *rest: seen.append(rest))
+    command.main(["table1", "--seed", "3"])
+    (given, overrides), *_ = seen
+    assert (given.seeds, overrides) == (None, ["--seed", "3"])
+
+
+def typed_plan(*typed: str) -> Plan:
+    return Plan("laptop", 1, Path(), typed)
+
+
+@pytest.mark.parametrize("typed", [("--seed",), ("3",), ("--seed", "3", "x")], ids=str)
+def test_options_that_are_no_pairs_are_refused(typed: tuple[str, ...]) -> None:
+    with pytest.raises(ArgumentError, match=r"must be pairs such as --trainer\.max_epochs 2"):
+        read_options(typed_plan(*typed))
+
+
+def test_numbers_of_an_experiment_are_changed_by_name() -> None:
+    world = change_numbers(World(), typed_plan("--n_steps", "7"))
+    assert (world.n_steps, world.n_train) == (7, World().n_train)
+    with pytest.raises(UnknownNameError, match="Did you mean 'n_steps'"):
+        change_numbers(World(), typed_plan("--n_step", "7"))
+    with pytest.raises(ArgumentError, match="`n_steps` must be a number: got 'few'"):
+        change_numbers(World(), typed_plan("--n_steps", "few"))
 
 
 def test_missing_data_are_said(

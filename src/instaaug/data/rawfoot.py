@@ -165,7 +165,7 @@ def choose_lights(
         4
     """
     if isinstance(lights, str):
-        numbers = parse_lights(lights)
+        numbers = parse_lights(lights, argument=argument)
     else:
         numbers = [lights] if isinstance(lights, int) else list(lights)
     wrong = [number for number in numbers if number not in ALL_LIGHTS]
@@ -185,8 +185,12 @@ def choose_lights(
     return sorted(generator.choice(sorted(set(numbers)), n_lights, replace=False).tolist())
 
 
-def parse_lights(text: str) -> list[int]:
+def parse_lights(text: str, *, argument: str = "lights") -> list[int]:
     """Numbers of lights from text.
+
+    Arguments:
+        text: Numbers and ranges of them.
+        argument: What the lights are called, for the error message.
 
     Example:
         >>> parse_lights("1-3,7")
@@ -198,7 +202,7 @@ def parse_lights(text: str) -> list[int]:
             first, _, last = piece.partition("-")
             numbers += range(int(first), int(last or first) + 1)
     except ValueError:
-        raise ArgumentError(f"`lights` must be numbers such as 1-4,7: got {text!r}.") from None
+        raise ArgumentError(f"`{argument}` must be numbers such as 1-4,7: got {text!r}.") from None
     return numbers
 
 
