@@ -288,7 +288,7 @@ def test_the_outcome_names_what_is_worse() -> None:
 
 
 def test_noise_is_called_that() -> None:
-    assert outcome([0.61, 0.62, 0.60]).startswith("No method can be told from random with 3 seeds")
+    assert outcome([0.61, 0.62, 0.60]).startswith("No method can be told apart from random with 3")
 
 
 def test_less_is_better_for_errors() -> None:

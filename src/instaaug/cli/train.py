@@ -122,7 +122,7 @@ def _print_results(console: Console, folder: Path, results: dict[str, Any]) -> N
         config = quote_path(folder / "config.yaml")
         print_words(
             console,
-            "Whether it pays here, no augmentation and random ranges say that train alike: "
+            "To see whether it pays here, train without augmentation and with random ranges, too: "
             f"`instaaug compare --config {config} --methods none,random,instaaug`.",
         )
 

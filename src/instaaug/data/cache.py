@@ -213,7 +213,7 @@ def _load(stem: Path) -> tuple[np.ndarray, Record] | None:
 def _open_pixels(path: Path, record: Record) -> np.ndarray:
     if record.shape[0] == 0:
         return np.empty(record.shape, dtype=np.uint8)
-    pixels = np.load(path, mmap_mode="r")
+    pixels = np.load(path, mmap_mode="r", allow_pickle=False)
     whole = pixels.dtype == np.uint8 and pixels.shape == record.shape
     if not whole or path.stat().st_size != pixels.offset + pixels.nbytes:
         raise ValueError(f"{path} is not what was written")

@@ -446,9 +446,8 @@ class AugerinoCrop(LearnedRanges):
     @override
     def ends(self) -> Float[Tensor, "d 2"]:
         widths = self.widths()
-        widths = (
-            widths - (widths - self.most).clamp(min=0).detach()
-        )  # the loss may narrow it again
+        # what is too wide is cut off without its gradient, so that the loss may narrow it again
+        widths = widths - (widths - self.most).clamp(min=0).detach()
         low = self.identity - self.below * widths
         return torch.stack([low, low + widths], dim=-1)
 

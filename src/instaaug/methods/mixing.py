@@ -1,4 +1,4 @@
-"""MixUp and CutMix: every input is mixed with another one of its batch."""
+"""Methods that mix the inputs of a batch; of these, MixUp and CutMix."""
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace

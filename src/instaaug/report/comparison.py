@@ -376,8 +376,8 @@ def describe_outcome(comparison: MethodComparison) -> str:
         >>> scores = {"random": {0: 0.60, 1: 0.63, 2: 0.64}, "ours": {0: 0.61, 1: 0.62, 2: 0.66}}
         >>> rows = [MethodScores(name, found, n_expected=3) for name, found in scores.items()]
         >>> print(describe_outcome(compare_scores(rows, reference="random")))
-        No method can be told from random with 3 seeds; ours is +0.7 points (95 % interval -3.1 to
-        +4.5). More seeds would tell more.
+        No method can be told apart from random with 3 seeds; ours is +0.7 points (95 % interval
+        -3.1 to +4.5). More seeds would tell more.
     """
     tested = [method for method in comparison.methods if method.holm is not None]
     if comparison.reference is None or len(comparison.methods) < 2:
@@ -397,7 +397,7 @@ def describe_outcome(comparison: MethodComparison) -> str:
     else:
         n = best.difference.n if best.difference else 0
         sentences.append(
-            f"No method can be told from {comparison.reference} with {n} seeds"
+            f"No method can be told apart from {comparison.reference} with {n} seeds"
             if not worse
             else f"No method is better than {comparison.reference} beyond chance with {n} seeds"
         )
