@@ -15,6 +15,7 @@ __all__ = [
     "CONFIGS",
     "ComparedRun",
     "choose_on_validation",
+    "compare_crops",
     "compare_methods",
     "data_folder",
     "read_runs",
@@ -103,6 +104,38 @@ def compare_methods(
             f"`instaaug compare` ended with code {ended.returncode}; the same command goes on."
         )
     return read_runs(plan.folder / "runs")
+
+
+def compare_crops(
+    plan: Plan, methods: str, *, reference: str | None = None, options: Sequence[str] = ()
+) -> list[ComparedRun]:
+    """Run what is missing of a comparison of crops on Tiny-ImageNet; return all of its runs.
+
+    Arguments:
+        plan: Its folder gets the runs.
+        methods: The contenders, a file of ``configs/tiny_imagenet``, or of ``configs/paper`` at
+            the paper's scale.
+        reference: What others are compared with.
+        options: Further options of ``instaaug compare``.
+
+    Raises:
+        MissingData: If there is no Tiny-ImageNet.
+        InstaAugError: If the command fails.
+    """
+    if plan.scale == "paper":
+        source, config = "tiny-imagenet", Path("paper") / "crop.yaml"
+        options = ("--data.root", str(data_folder("tiny-imagenet")), *options)
+    else:
+        data_folder("tiny-imagenet", "tiny-imagenet-30")
+        source, config = "benchmarks.training:load", Path("tiny_imagenet") / "training.yaml"
+    return compare_methods(
+        plan,
+        source,
+        config=config,
+        methods=config.with_name(methods),
+        reference=reference,
+        options=options,
+    )
 
 
 def read_runs(folder: Path) -> list[ComparedRun]:

@@ -1,10 +1,8 @@
 """The appendix on hyperparameters: windows of entropy, and fixed weights λ against a tuned one."""
 
-from pathlib import Path
-
 from instaaug.report.records import read_record
 from instaaug.report.theme import save_figure
-from paper.comparing import ComparedRun, compare_methods, data_folder, score_runs
+from paper.comparing import ComparedRun, compare_crops, score_runs
 from paper.exhibits import Exhibit, Findings, Plan, Row, Score
 from paper.sweeps import draw_sweeps
 
@@ -57,22 +55,8 @@ def measure_weights(plan: Plan) -> Findings:
 
 
 def _compare(plan: Plan, methods: str) -> list[ComparedRun]:
-    if plan.scale == "paper":
-        return compare_methods(
-            plan,
-            "tiny-imagenet",
-            config=Path("paper") / "crop.yaml",
-            methods=Path("paper") / methods,
-            options=("--data.root", str(data_folder("tiny-imagenet"))),
-        )
-    data_folder("tiny-imagenet", "tiny-imagenet-30")
-    return compare_methods(
-        plan,
-        "benchmarks.training:load",
-        config=Path("tiny_imagenet") / "training.yaml",
-        methods=Path("tiny_imagenet") / methods,
-        options=("--trainer.max_epochs", str(EPOCHS)),
-    )
+    shorter = ("--trainer.max_epochs", str(EPOCHS)) if plan.scale == "laptop" else ()
+    return compare_crops(plan, methods, options=shorter)
 
 
 def _findings(plan: Plan, runs: list[ComparedRun], rows: list[Row], picture: str) -> Findings:

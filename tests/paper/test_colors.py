@@ -3,15 +3,15 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from PIL import Image
+import torch
 
 from instaaug.errors import ArgumentError
 from paper import colors
 from paper.catalog import find_exhibit
 from paper.exhibits import Findings, MissingData, Plan
 from paper.textures import load_lit, load_validation
+from tests.support.data_layouts import draw_picture, make_rawfoot
 
 SHRUNK = (
     *("--data.image_size", "16", "--data.batch_size", "8"),
@@ -22,17 +22,12 @@ SHRUNK = (
 FEW = ("random-hsv-0.0-0.0-0.0", "random-hsv-0.1-0.2-0.4", "random-hsv-0.5-1.0-1.0")
 
 
-def make_photos(root: Path, *, textures: bool) -> None:
-    """Two foods under all lights, or two materials of 20 photos, in the layout of the sets."""
-    numbers = np.random.default_rng(0)
-    if textures:
-        files = [f"kth-tips-128/{kind}/{i:02}.png" for kind in ("cork", "wool") for i in range(20)]
-    else:
-        files = [f"rawfoot/{food:04}-{k:02}.png" for food in (1, 2) for k in range(1, 47)]
-    for file in files:
-        (root / file).parent.mkdir(parents=True, exist_ok=True)
-        pixels = numbers.integers(0, 256, (64, 64, 3), dtype=np.uint8)
-        Image.fromarray(pixels).save(root / file)
+def make_textures(root: Path) -> None:
+    """Two materials of 20 photos, in the layout of KTH-TIPS."""
+    generator = torch.Generator().manual_seed(0)
+    for kind in ("cork", "wool"):
+        for i in range(20):
+            draw_picture(root / "kth-tips-128" / kind / f"{i:02}.png", 64, generator)
 
 
 @pytest.fixture
@@ -50,7 +45,7 @@ def measure(name: str, out: Path, scale: Any, *overrides: str, seeds: int = 1) -
 
 @pytest.mark.slow
 def test_the_tables_of_the_paper_run_at_its_scale(data: Path, tmp_path: Path) -> None:
-    make_photos(data, textures=False)
+    make_rawfoot(data / "rawfoot", torch.Generator().manual_seed(0))
     third = measure("table3", tmp_path, "paper", *SHRUNK)
     assert len(third.rows) == 11
     runs = tmp_path / "colors" / "paper"
@@ -70,7 +65,7 @@ def test_the_tables_of_the_paper_run_at_its_scale(data: Path, tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_random_colors_are_chosen_on_validation_photos(data: Path, tmp_path: Path) -> None:
-    make_photos(data, textures=True)
+    make_textures(data)
     short = ("--trainer.max_epochs", "1", "--views.n_views", "2")
     runs = colors.ColorRuns(Plan("laptop", 2, tmp_path / "table3" / "laptop", short))
     assert runs.random.label in FEW
@@ -89,7 +84,7 @@ def test_random_colors_are_chosen_on_validation_photos(data: Path, tmp_path: Pat
 
 
 def test_training_and_test_photos_of_textures_differ(data: Path) -> None:
-    make_photos(data, textures=True)
+    make_textures(data)
     splits = load_lit("1-46", n_train_lights=4, seed=3)
     assert splits.validation is not None
     names = [
