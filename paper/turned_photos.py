@@ -30,7 +30,7 @@ def load_turned(size: int = 32, n_train: int | None = None) -> DataSplits:
 
     Arguments:
         size: Side in pixels.
-        n_train: How many training and validation photos, from all over the set; all if None.
+        n_train: How many training photos, from all over the set; all if None.
     """
     photos = load_data(
         data_folder(PHOTOS), size=size, validation_fraction=VALIDATION, split="random"
