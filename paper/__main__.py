@@ -51,6 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options, overrides = parser.parse_known_args(arguments)
     if options.exhibit in ALONE and overrides:
         parser.error(f"{options.exhibit} takes no options: got {' '.join(overrides)}")
+    if options.publish and options.scale == "paper":
+        parser.error("--publish is for the laptop's scale, which docs/paper.md shows")
     try:
         _do(Console(), options, overrides)
     except MissingData as missing:

@@ -101,9 +101,18 @@ def compare_methods(
     ended = subprocess.run(command, check=False, env={**os.environ, "PYTHONPATH": path})  # noqa: S603
     if ended.returncode:
         raise InstaAugError(
-            f"`instaaug compare` ended with code {ended.returncode}; the same command goes on."
+            f"`instaaug compare` ended with code {ended.returncode}: what it printed says why. "
+            "The same command goes on."
         )
-    return read_runs(plan.folder / "runs")
+    runs = read_runs(plan.folder / "runs")
+    if unfinished := sorted(_begun_runs(plan.folder / "runs") - {run.folder for run in runs}):
+        names = ", ".join(f"{folder.parent.name}/{folder.name}" for folder in unfinished)
+        print(f"Without a result: {names}. Add --retry to begin failed runs again.")
+    return runs
+
+
+def _begun_runs(folder: Path) -> set[Path]:
+    return {file.parent for file in folder.glob("*/seed_*/config.yaml")}
 
 
 def compare_crops(

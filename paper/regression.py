@@ -73,8 +73,8 @@ def measure(plan: Plan) -> Findings:
         seconds=seconds,
         notes=(
             f"In no run of InstaAug is the learned range of rotations wider than {widest:.1f}°: "
-            "it has found out that turning a photo changes the answer. Who always says 0° is off "
-            "by 22.5° on average, or 26.0° in the root of the mean square.",
+            "it has found out that turning a photo changes the answer. A model that always says "
+            "0° is off by 22.5° on average, or 26.0° in the root of the mean square.",
         ),
     )
 

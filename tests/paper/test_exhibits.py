@@ -3,6 +3,7 @@
 import json
 from argparse import Namespace
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -10,8 +11,16 @@ from rich.console import Console
 
 from instaaug.errors import ArgumentError, InstaAugError, UnknownNameError
 from paper import __main__ as command
+from paper import comparing
 from paper.catalog import find_exhibit, list_exhibits
-from paper.comparing import ComparedRun, choose_on_validation, data_folder, read_runs, score_runs
+from paper.comparing import (
+    ComparedRun,
+    choose_on_validation,
+    compare_methods,
+    data_folder,
+    read_runs,
+    score_runs,
+)
 from paper.decomposition import World
 from paper.exhibits import SCALES, Exhibit, Findings, MissingData, Plan, Row, Score
 from paper.kept import change_numbers, read_options
@@ -222,8 +231,9 @@ def test_an_interrupt_says_how_to_go_on(
     [
         (["table1", "--seeds", "0"], "must be a whole number from 1 on: got '0'"),
         (["list", "--scales", "paper"], "list takes no options: got --scales paper"),
+        (["table1", "--scale", "paper", "--publish"], "--publish is for the laptop's scale"),
     ],
-    ids=["seeds", "list"],
+    ids=["seeds", "list", "publish"],
 )
 def test_what_cannot_be_meant_is_refused(
     typed: list[str], words: str, capsys: pytest.CaptureFixture[str]
@@ -297,6 +307,22 @@ def test_a_range_is_chosen_on_validation_images_and_not_on_the_test() -> None:
     assert choose_on_validation(runs, ["narrow", "wide", "absent"]) == "wide"
     with pytest.raises(InstaAugError, match="validation"):
         choose_on_validation([make_run("a", 0, 1.0, known=None)], ["a"])
+
+
+def test_a_run_without_a_result_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failed = tmp_path / "runs" / "mixup" / "seed_1"
+    failed.mkdir(parents=True)
+    (failed / "config.yaml").touch()
+    ended = CompletedProcess[str]([], 0)
+    monkeypatch.setattr(comparing.subprocess, "run", lambda *_, **__: ended)
+    plan = Plan("laptop", 2, tmp_path)
+    assert compare_methods(plan, "sprites", config=Path("a"), methods=Path("b")) == []
+    assert "Without a result: mixup/seed_1. Add --retry" in capsys.readouterr().out
+    ended.returncode = 2
+    with pytest.raises(InstaAugError, match="ended with code 2"):
+        compare_methods(plan, "sprites", config=Path("a"), methods=Path("b"))
 
 
 def test_runs_are_read_from_the_folders_of_a_comparison(tmp_path: Path) -> None:

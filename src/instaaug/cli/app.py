@@ -412,7 +412,12 @@ def show(
 
 @app.command()
 def cache(
-    clear: Annotated[bool, typer.Option("--clear", help="Remove all that is in it.")] = False,
+    clear: Annotated[
+        bool,
+        typer.Option(
+            "--clear", help="Remove all of it; not while another command decodes images."
+        ),
+    ] = False,
 ) -> None:
     """Say where decoded images are kept and how large they are; they can be made again."""
     from instaaug.cli.listing import run_cache
