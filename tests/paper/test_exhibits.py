@@ -1,9 +1,9 @@
 """Exhibits of the paper: their files, and that the page says what was measured."""
 
 import json
+import subprocess
 from argparse import Namespace
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -11,7 +11,6 @@ from rich.console import Console
 
 from instaaug.errors import ArgumentError, InstaAugError, UnknownNameError
 from paper import __main__ as command
-from paper import comparing
 from paper.catalog import find_exhibit, list_exhibits
 from paper.comparing import (
     ComparedRun,
@@ -315,8 +314,8 @@ def test_a_run_without_a_result_is_named(
     failed = tmp_path / "runs" / "mixup" / "seed_1"
     failed.mkdir(parents=True)
     (failed / "config.yaml").touch()
-    ended = CompletedProcess[str]([], 0)
-    monkeypatch.setattr(comparing.subprocess, "run", lambda *_, **__: ended)
+    ended = subprocess.CompletedProcess[str]([], 0)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: ended)
     plan = Plan("laptop", 2, tmp_path)
     assert compare_methods(plan, "sprites", config=Path("a"), methods=Path("b")) == []
     assert "Without a result: mixup/seed_1. Add --retry" in capsys.readouterr().out
