@@ -28,6 +28,7 @@ from instaaug.runs.folder import environment
 from paper.catalog import find_exhibit, list_exhibits
 from paper.exhibits import SCALES, Exhibit, Findings, MissingData, Plan
 from paper.layout import (
+    describe_runs,
     row_scores,
     table_columns,
     to_csv,
@@ -197,7 +198,7 @@ def show_table(console: Console, exhibit: Exhibit, found: Findings) -> None:
     """Print the paper's numbers beside ours, and how the settings differ."""
     if found.rows:
         console.print(_make_table(exhibit, found))
-    for words in (f"Ours: {found.setting}", *exhibit.differs, *found.notes):
+    for words in (f"Ours: {found.setting}", *exhibit.differs, *found.notes, *describe_runs(found)):
         console.print(words, style="dim", markup=False, highlight=False)
     console.print(f"Processor time of all runs: {found.seconds / 60:.0f} min.", style="dim")
 

@@ -323,6 +323,10 @@ EXHIBITS = (
         needs=NEEDS,
         hours={"laptop": 0.6, "paper": 45},
         differs=SIMULATED,
+        verdict="Learned ranges gain eleven to fifteen points over none, as in the paper, but do "
+        "not reach random ranges here, which were chosen among 216 on validation photos under all "
+        "46 lights: that tells them of lights that nothing else has seen. Views at test time help "
+        "learned ranges. With and without input are within noise.",
     ),
     Exhibit(
         "table4",

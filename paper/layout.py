@@ -8,9 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from instaaug.report.comparison import join_words
 from paper.exhibits import Exhibit, Findings, Row, Score
 
 __all__ = [
+    "describe_runs",
     "from_json",
     "row_scores",
     "table_columns",
@@ -60,6 +62,28 @@ def row_scores(row: Row, columns: Sequence[tuple[str, str, int]]) -> list[Score 
     return [
         (row.paper if source == "paper" else row.ours)[number] for _, source, number in columns
     ]
+
+
+def describe_runs(found: Findings) -> tuple[str, ...]:
+    """A sentence if lines were measured with different numbers of runs.
+
+    Example:
+        >>> rows = (Row("a", (Score(1.0, 0.1, 3),), (None,)), Row("b", (Score(2.0),), (None,)))
+        >>> describe_runs(Findings(("x",), rows, ""))
+        ()
+        >>> rows = (rows[0], Row("b", (Score(2.0, None, 1),), (None,)))
+        >>> describe_runs(Findings(("x",), rows, ""))
+        ('Seeds: 3 of a; 1 of b.',)
+    """
+    names: dict[int, list[str]] = {}
+    for row in found.rows:
+        counts = [score.runs for score in row.ours if score is not None and score.runs]
+        if counts:
+            names.setdefault(max(counts), []).append(row.name)
+    if len(names) < 2:
+        return ()
+    words = (f"{n} of {join_words(names[n])}" for n in sorted(names, reverse=True))
+    return (f"Seeds: {'; '.join(words)}.",)
 
 
 def to_markdown(found: Findings) -> str:

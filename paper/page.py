@@ -5,7 +5,7 @@ from pathlib import Path
 from instaaug.files import write_text
 from paper.catalog import list_exhibits
 from paper.exhibits import Exhibit
-from paper.layout import from_json, to_markdown
+from paper.layout import describe_runs, from_json, to_markdown
 
 __all__ = ["PAGE", "RESULTS", "render_page", "write_page"]
 
@@ -45,7 +45,9 @@ def _section(exhibit: Exhibit) -> str:
     if found.rows:
         lines += [to_markdown(found)]
     lines += [f"![{exhibit.title}](../paper/results/{p.name})\n" for p in found.pictures]
-    differs = " ".join((f"Ours: {found.setting}", *exhibit.differs, *found.notes))
+    differs = " ".join(
+        (f"Ours: {found.setting}", *exhibit.differs, *found.notes, *describe_runs(found))
+    )
     if exhibit.verdict:
         lines += [f"**{exhibit.verdict}**", ""]
     lines += [differs, "", f"`{about['command']}`, {found.seconds / 60:.0f} minutes of one core."]
