@@ -75,8 +75,8 @@ class HSVJitter(ColorTransform):
 
     Arguments:
         hue: Largest shift to either side, at most 0.5.
-        saturation: Doublings: the factor may lie between one over 2**saturation and 2**saturation.
-        value: Doublings: the factor may lie between one over 2**value and 2**value.
+        saturation: Doublings: the factor lies between ``2**-saturation`` and ``2**saturation``.
+        value: Doublings: the factor lies between ``2**-value`` and ``2**value``.
     """
 
     hue: float = 0.5
@@ -130,7 +130,7 @@ class Brightness(ColorTransform):
     """Multiply all channels by a factor.
 
     Arguments:
-        max_change: Doublings: the factor may lie between one over 2**max_change and 2**max_change.
+        max_change: Doublings: the factor lies between ``2**-max_change`` and ``2**max_change``.
     """
 
     max_change: float = 1.0
@@ -152,7 +152,7 @@ class Contrast(ColorTransform):
     """Multiply the distance of every color to the mean brightness of the image by a factor.
 
     Arguments:
-        max_change: Doublings: the factor may lie between one over 2**max_change and 2**max_change.
+        max_change: Doublings: the factor lies between ``2**-max_change`` and ``2**max_change``.
     """
 
     max_change: float = 1.0
