@@ -54,7 +54,7 @@ def test_the_tables_of_the_paper_run_at_its_scale(data: Path, tmp_path: Path) ->
     assert fourth.columns == ("1 light", "2 lights", "4 lights", "8 lights")
     assert all(score is not None for row in fourth.rows for score in row.ours)
     before = {file: file.stat().st_mtime_ns for file in runs.rglob("results.json")}
-    scatter = measure("figure-scatter", tmp_path, "paper", *SHRUNK)
+    scatter = measure("figure7", tmp_path, "paper", *SHRUNK)
     assert scatter.pictures[0].is_file()
     assert "of the 216" in scatter.notes[-1].lower()
     assert measure("figure-color", tmp_path, "paper", *SHRUNK).pictures[0].is_file()
