@@ -200,7 +200,7 @@ def show_table(console: Console, exhibit: Exhibit, found: Findings) -> None:
         console.print(_make_table(exhibit, found))
     for words in (f"Ours: {found.setting}", *exhibit.differs, *found.notes, *describe_runs(found)):
         console.print(words, style="dim", markup=False, highlight=False)
-    console.print(f"Processor time of all runs: {found.seconds / 60:.0f} min.", style="dim")
+    console.print(f"Time of all runs: {found.seconds / 60:.0f} min.", style="dim")
 
 
 def _make_table(exhibit: Exhibit, found: Findings) -> Table:

@@ -73,7 +73,7 @@ class Findings:
         rows: In the paper's order.
         setting: The data, the model, the training, in a sentence.
         unit: Of scores, for example ``"accuracy (%)"``.
-        seconds: Processor time of all runs together.
+        seconds: Of all runs together, by the clock where they were processes of their own.
         notes: What the reader must know of single numbers.
         pictures: Files, which the exhibit has drawn.
     """

@@ -50,5 +50,5 @@ def _section(exhibit: Exhibit) -> str:
     )
     if exhibit.verdict:
         lines += [f"**{exhibit.verdict}**", ""]
-    lines += [differs, "", f"`{about['command']}`, {found.seconds / 60:.0f} minutes of one core."]
+    lines += [differs, "", f"`{about['command']}`, {found.seconds / 60:.0f} minutes."]
     return "\n".join([*lines, ""])
