@@ -6,7 +6,7 @@ process: 216 short ones need not start Python 216 times.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -213,13 +213,7 @@ def measure_table3(plan: Plan) -> Findings:
         Row(name, (runs.score(label, views=views),), (reported,), group)
         for name, label, views, group, reported in TABLE_3
     ]
-    return Findings(
-        ("accuracy",),
-        tuple(rows),
-        SETTINGS[plan.scale],
-        seconds=runs.seconds,
-        notes=runs.describe_choice(),
-    )
+    return _tabulate(plan, runs, ("accuracy",), rows)
 
 
 def measure_table4(plan: Plan) -> Findings:
@@ -230,6 +224,12 @@ def measure_table4(plan: Plan) -> Findings:
         ours = tuple(runs.score(label, views=True, n_lights=n) for n in LIGHT_COUNTS)
         rows.append(Row(name, ours, tuple(Score(mean, error, 10) for mean, error in reported)))
     columns = tuple("1 light" if n == 1 else f"{n} lights" for n in LIGHT_COUNTS)
+    return _tabulate(plan, runs, columns, rows)
+
+
+def _tabulate(
+    plan: Plan, runs: ColorRuns, columns: tuple[str, ...], rows: Sequence[Row]
+) -> Findings:
     return Findings(
         columns,
         tuple(rows),

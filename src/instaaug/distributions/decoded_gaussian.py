@@ -9,7 +9,7 @@ from torch.distributions import Normal, constraints
 from torch.nn import functional as F
 from typing_extensions import override
 
-from instaaug.distributions.theta import SampleShape, ThetaDistribution
+from instaaug.distributions.theta import ContinuousTheta, SampleShape
 from instaaug.functional.probability import quasi_random
 
 __all__ = ["DecodedGaussian", "Decoder"]
@@ -31,7 +31,7 @@ class Decoder(Protocol):
         """The latent variables whose image is ``y``."""
 
 
-class DecodedGaussian(ThetaDistribution):
+class DecodedGaussian(ContinuousTheta):
     r"""A Gaussian latent variable, decoded and squashed into a box of intervals.
 
     .. math:: \theta = a + (b - a)\,\sigma(g(z)), \qquad z \sim \mathcal{N}(\mu, \mathrm{diag}\,
@@ -62,7 +62,6 @@ class DecodedGaussian(ThetaDistribution):
     """
 
     arg_constraints = {"loc": constraints.real_vector, "scale": constraints.positive}  # noqa: RUF012
-    has_rsample = True
 
     def __init__(
         self,
@@ -82,13 +81,6 @@ class DecodedGaussian(ThetaDistribution):
     @override
     def support(self) -> constraints.Constraint:
         return constraints.independent(constraints.interval(self.low, self.high), 1)
-
-    @override
-    def sample(
-        self, sample_shape: SampleShape = (), *, generator: Generator | None = None
-    ) -> Float[Tensor, "*shape d"]:
-        with torch.no_grad():
-            return self.rsample(sample_shape, generator=generator)
 
     @override
     def rsample(
@@ -134,12 +126,6 @@ class DecodedGaussian(ThetaDistribution):
         latent = Normal(self.loc, self.scale, validate_args=False).entropy().sum(dim=-1)
         half = self._even_noise(N_NODES)
         return latent + self._push(torch.cat([half, -half]))[1].mean(dim=0)
-
-    @override
-    def theta(self, sample: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
-        if self.multiplicative is None:
-            return sample
-        return torch.where(self.multiplicative, sample.exp(), sample)
 
     @override
     def expand(self, batch_shape: SampleShape, _instance: object = None) -> "DecodedGaussian":

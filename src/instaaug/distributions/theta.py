@@ -2,13 +2,15 @@
 
 from abc import ABC, abstractmethod
 
-from jaxtyping import Float, Int
+import torch
+from jaxtyping import Bool, Float, Int
 from torch import Generator, Size, Tensor
 from torch.distributions import Distribution
+from typing_extensions import override
 
 from instaaug.errors import PathwiseGradientError
 
-__all__ = ["FiniteTheta", "SampleShape", "ThetaDistribution"]
+__all__ = ["ContinuousTheta", "FiniteTheta", "SampleShape", "ThetaDistribution"]
 
 SampleShape = Size | list[int] | tuple[int, ...]
 
@@ -65,6 +67,27 @@ class ThetaDistribution(Distribution, ABC):
             f"{type(self).__name__} has no pathwise gradient (`has_rsample` is False). "
             'Use estimator="score".'
         )
+
+
+class ContinuousTheta(ThetaDistribution, ABC):
+    """A reparameterized distribution; a sample of a factor is its logarithm."""
+
+    multiplicative: Bool[Tensor, " d"] | None
+    """Which parameters are factors; None if none is."""
+    has_rsample = True
+
+    @override
+    def sample(
+        self, sample_shape: SampleShape = (), *, generator: Generator | None = None
+    ) -> Float[Tensor, "*shape d"]:
+        with torch.no_grad():
+            return self.rsample(sample_shape, generator=generator)
+
+    @override
+    def theta(self, sample: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
+        if self.multiplicative is None:
+            return sample
+        return torch.where(self.multiplicative, sample.exp(), sample)
 
 
 class FiniteTheta(ThetaDistribution, ABC):

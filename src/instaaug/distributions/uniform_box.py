@@ -6,7 +6,7 @@ from torch import Generator, Size, Tensor
 from torch.distributions import Independent, Uniform, constraints
 from typing_extensions import override
 
-from instaaug.distributions.theta import SampleShape, ThetaDistribution
+from instaaug.distributions.theta import ContinuousTheta, SampleShape
 from instaaug.errors import ShapeError
 from instaaug.functional.boxes import square_box
 from instaaug.functional.probability import quasi_random
@@ -15,7 +15,7 @@ from instaaug.shapes import constant
 __all__ = ["RandomBoxes", "UniformBox"]
 
 
-class UniformBox(ThetaDistribution):
+class UniformBox(ContinuousTheta):
     r"""Independent uniform parameters, each on an interval of its own, circular where asked.
 
     .. math:: p(\theta) = \prod_d \frac{[\,a_d \le \theta_d \le b_d\,]}{b_d - a_d},
@@ -48,7 +48,6 @@ class UniformBox(ThetaDistribution):
     """
 
     arg_constraints = {"low": constraints.dependent, "high": constraints.dependent}  # noqa: RUF012
-    has_rsample = True
 
     def __init__(
         self,
@@ -72,13 +71,6 @@ class UniformBox(ThetaDistribution):
     @override
     def support(self) -> constraints.Constraint:
         return constraints.independent(constraints.real, 1)
-
-    @override
-    def sample(
-        self, sample_shape: SampleShape = (), *, generator: Generator | None = None
-    ) -> Float[Tensor, "*shape d"]:
-        with torch.no_grad():
-            return self.rsample(sample_shape, generator=generator)
 
     @override
     def rsample(
@@ -113,12 +105,6 @@ class UniformBox(ThetaDistribution):
     @override
     def entropy(self) -> Float[Tensor, "*batch"]:
         return self._base.entropy()
-
-    @override
-    def theta(self, sample: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
-        if self.multiplicative is None:
-            return sample
-        return torch.where(self.multiplicative, sample.exp(), sample)
 
     def ends(self) -> tuple[Float[Tensor, "*batch d"], Float[Tensor, "*batch d"]]:
         """Lower and upper ends of θ itself."""
