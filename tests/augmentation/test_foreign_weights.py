@@ -158,7 +158,7 @@ def test_settings_that_make_no_augmenter_are_refused(
 def test_an_own_network_must_be_given(path: Path) -> None:
     InstaAug(CROP, network=OwnNetwork()).save(path)
     with pytest.raises(
-        ArgumentError, match=r"`network` must be given.*load\(path, network=\.\.\.\)"
+        ArgumentError, match=r"`model` must be given.*`network` where.*load\(path, model=\.\.\.\)"
     ):
         InstaAug.load(path)
 

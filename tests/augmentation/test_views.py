@@ -304,8 +304,12 @@ def test_the_model_that_phi_reads_is_not_in_the_file(path: Path) -> None:
     again = InstaAug.load(path, network=FrozenFeatures(model, size=32))
     x = images(3, height=32, width=32)
     assert torch.equal(again.wrap(model, 3).eval()(x), aug.wrap(model, 3).eval()(x))
-    with pytest.raises(ArgumentError, match="`network` must be given"):
+    with pytest.raises(ArgumentError, match="`model` must be given"):
         InstaAug.load(path)
+    with pytest.raises(ArgumentError, match="`size` must be given"):
+        InstaAug.load(path, model=model)
+    again = InstaAug.load(path, model=model, size=32)
+    assert torch.equal(again.wrap(model, 3).eval()(x), aug.wrap(model, 3).eval()(x))
 
 
 def test_phi_goes_over_to_another_model(path: Path) -> None:

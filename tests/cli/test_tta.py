@@ -21,6 +21,7 @@ from instaaug.frozen import StaticPolicy
 from instaaug.runs.folder import Run
 from instaaug.runs.frozen_model import image_hashes
 from instaaug.runs.inference import predict_files
+from instaaug.runs.loaded import load_run
 from instaaug.runs.settings import TtaSettings
 from instaaug.runs.tta import fit_frozen, load_fitted
 from tests.support.command_line import QUICK_FIT, SPOTTER, CommandLine
@@ -576,7 +577,7 @@ def test_a_bad_file_is_listed_or_stops(
 def test_phi_and_the_policy_leave_for_other_programs(
     instaaug: CommandLine, fit: Path, spots: Path, tmp_path: Path
 ) -> None:
-    done = instaaug("export", fit, "phi.pt2")
+    done = instaaug("export", fit, "phi.pt2", "--part", "phi")
     assert done.code == 0, done.err
     assert done.out.startswith("φ is in phi.pt2; read back, its outputs differ by ")
     phi = torch.export.load("phi.pt2").module()
@@ -589,4 +590,12 @@ def test_phi_and_the_policy_leave_for_other_programs(
     there = instaaug("export", fit, fit / "policy.json")
     assert there.out == f"The best views on average are in {fit / 'policy.json'}.\n"
     sentence = instaaug.error("export", fit, "phi.txt")
-    assert sentence.startswith("`file` must end in .onnx or .pt2 for φ, or in .json")
+    assert sentence.startswith("`file` must end in .onnx or .pt2, or in .json")
+    said = instaaug("export", fit, "model.pt2", "--views", 3)
+    assert said.out.startswith("The predictor is in model.pt2; read back"), said.err
+    x = torch.rand(3, 3, 32, 32)
+    module = load_run(fit).make_module(3).eval()
+    logits = torch.export.load("model.pt2").module()(x)["logits"]
+    torch.testing.assert_close(logits, module(x), atol=1e-4, rtol=0)
+    sentence = instaaug.error("export", fit, "model.pt2", "--tolerance", "0")
+    assert "`tolerance` must be above 0" in sentence

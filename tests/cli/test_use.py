@@ -10,6 +10,8 @@ from typing import NamedTuple
 import pytest
 import torch
 
+from instaaug.data.decode import decode_image
+from instaaug.runs.loaded import load_run
 from tests.support.command_line import CommandLine
 
 KINDS = ("train", "contrastive", "tta")
@@ -75,10 +77,25 @@ def test_report_writes_a_page(instaaug: CommandLine, made: Made) -> None:
 
 @pytest.mark.parametrize("made", ["train", "contrastive"], indirect=True)  # tta: in test_tta
 def test_export_writes_phi(instaaug: CommandLine, made: Made) -> None:
-    done = instaaug("export", made.run, "phi.pt2")
+    done = instaaug("export", made.run, "phi.pt2", "--part", "phi")
     assert done.code == 0, done.err
     assert done.out.startswith("φ is in phi.pt2; read back, its outputs differ by ")
     assert callable(torch.export.load("phi.pt2").module())
+
+
+@pytest.mark.parametrize("made", ["train"], indirect=True)
+def test_export_writes_the_model_that_predict_uses(instaaug: CommandLine, made: Made) -> None:
+    """The image alone, of which the file and `predict` say the same."""
+    done = instaaug("export", made.run, "model.pt2", "--views", 0)
+    assert done.out.startswith("The predictor is in model.pt2; read back"), done.err
+    image = next(made.images.rglob("*.png"))
+    loaded = load_run(made.run)
+    pixels = decode_image(image, size=loaded.size, channels=loaded.channels)
+    x = torch.from_numpy(pixels).permute(2, 0, 1)[None] / 255
+    probs = torch.export.load("model.pt2").module()(x)["logits"].softmax(dim=1)[0]
+    (row,) = csv.DictReader(instaaug("predict", made.run, image, "--views", 0).out.splitlines())
+    assert row["label"] == loaded.classes[int(probs.argmax())]
+    assert float(row["probability"]) == pytest.approx(float(probs.max()), abs=1e-4)
 
 
 def test_resume_finds_nothing_to_do(instaaug: CommandLine, made: Made) -> None:

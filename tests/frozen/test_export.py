@@ -17,8 +17,9 @@ from instaaug import InstaAug
 from instaaug import transforms as T
 from instaaug.distributions import FiniteTheta, UniformBox
 from instaaug.errors import ArgumentError, NonFiniteError, ShapeError
-from instaaug.frozen import export
-from instaaug.frozen.export import METADATA, ExportError, MissingOnnxError, export_phi
+from instaaug.frozen import program
+from instaaug.frozen.export import export_phi
+from instaaug.frozen.program import METADATA, ExportError, MissingOnnxError
 from instaaug.networks import FrozenFeatures
 from tests.support.models import OwnNetwork, images, small_classifier
 
@@ -179,7 +180,7 @@ def test_a_file_that_disagrees_is_not_kept(
 
         return run
 
-    monkeypatch.setattr(export, "_pt2_runner", liar)
+    monkeypatch.setattr(program, "_pt2_runner", liar)
     path = tmp_path / "phi.pt2"
     path.write_text("what was here before")
     words = f"'rotation.low' differs by {said} for 3 images, but `tolerance` is 0.0001"
@@ -208,6 +209,7 @@ import sys, torch
 from torch import nn
 from instaaug import InstaAug
 from instaaug.frozen.export import export_phi
+from instaaug.frozen.program import METADATA, ExportError, MissingOnnxError
 from instaaug.transforms import Rotation
 
 class Counting(nn.Conv2d):
@@ -245,7 +247,7 @@ def test_the_ending_must_name_a_format(name: str, tmp_path: Path) -> None:
 
 
 def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(export, "find_spec", lambda name: None if name == "onnxscript" else name)
+    monkeypatch.setattr(program, "find_spec", lambda name: None if name == "onnxscript" else name)
     words = r"not installed: onnxscript. Run: pip install 'instaaug\[export\]'"
     with pytest.raises(MissingOnnxError, match=words):
         export_phi(augmenter(T.Rotation()), tmp_path / "phi.onnx", images(2))
@@ -260,7 +262,7 @@ def test_bad_arguments_are_refused_at_the_door(tmp_path: Path) -> None:
         export_phi(aug, path, images(2, channels=1))
     with pytest.raises(NonFiniteError, match="`x` must be finite"):
         export_phi(aug, path, images(2) / 0)
-    with pytest.raises(ArgumentError, match=r"on the CPU.*got cpu, meta. Call aug.cpu\(\)"):
+    with pytest.raises(ArgumentError, match=r"on the CPU.*got cpu, meta. Call .cpu\(\)"):
         export_phi(aug, path, images(2).to("meta"))
     with pytest.raises(ArgumentError, match="got cpu, meta"):
         export_phi(_elsewhere(aug), path, images(2))

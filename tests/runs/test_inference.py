@@ -106,7 +106,7 @@ def test_other_images_have_no_options_of_the_own(
 
 
 def test_a_file_of_another_kind_is_refused(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match=r"`file` must end in \.onnx or \.pt2 for φ"):
+    with pytest.raises(ArgumentError, match=r"`file` must end in \.onnx or \.pt2, or in \.json"):
         export_run(run, tmp_path / "phi.pth")
     with pytest.raises(ArgumentError, match="`run` must be the folder of `instaaug tta fit`"):
         export_run(run, tmp_path / "policy.json")

@@ -101,7 +101,9 @@ class Merging:
             n_inputs: For how many views.
             back: Brings maps of views back onto the inputs.
         """
-        output = output_rows(returned, n_inputs, self.output)
+        return self._scores_of(output_rows(returned, n_inputs, self.output), back)
+
+    def _scores_of(self, output: Tensor, back: Back | None = None) -> Tensor:
         needs_classes = self.merge in ("probability", "confidence")
         if needs_classes and (output.ndim < 2 or output.shape[1] < 2):
             raise ShapeError(
@@ -155,9 +157,12 @@ class Merging:
         n_views: Int[Tensor, " batch"],
     ) -> Inexact[Tensor, " batch *merged"]:
         """The output for each input, from the total over its first ``n_views`` views."""
+        mass = weight.cumsum(dim=0).gather(0, n_views[None] - 1)[0]
+        return self._finish(total, mass)
+
+    def _finish(self, total: Tensor, mass: Float[Tensor, " batch"]) -> Tensor:
         if self.dense or self.merge == "confidence":
             return self._divide(total[:, :-1], total[:, -1:])
-        mass = weight.cumsum(dim=0).gather(0, n_views[None] - 1)[0]
         mass = _as_wide(mass.to(total.dtype), total)
         return self._divide(total, mass.log() if self.merge == "probability" else mass)
 
@@ -173,9 +178,9 @@ class Merging:
         n, batch = outputs.shape[:2]
         ones = torch.ones(n, batch, device=outputs.device)
         weight = ones if weight is None or self.merge != "weighted" else weight
-        scores = replace(self, output=None).scores(outputs.flatten(0, 1), n * batch)
-        total = self.total(scores.unflatten(0, (n, batch)), weight)
-        return self.finish(total, weight, torch.full((batch,), n, device=outputs.device))
+        scores = torch.stack([self._scores_of(view) for view in outputs.unbind()])
+        total = self.total(scores, weight)
+        return self._finish(total, weight.sum(dim=0))
 
     def _divide(self, total: Tensor, mass: Tensor) -> Tensor:
         """The mean, from a sum and the sum of all weights; for probabilities, logarithms."""

@@ -586,11 +586,21 @@ class InstaAug(Augmenter):
         weights_file.write(Path(path), self.state_dict(), self.settings.to_config())
 
     @classmethod
-    def load(cls, path: str | Path, *, network: FeatureNetwork | None = None) -> "InstaAug":
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        model: nn.Module | None = None,
+        size: int | tuple[int, int] | None = None,
+        network: FeatureNetwork | None = None,
+    ) -> "InstaAug":
         """Read what :meth:`save` wrote; nothing in the file is executed.
 
         Arguments:
             path: The file.
+            model: The frozen model that :func:`~instaaug.fit_tta` fitted it for, whose features φ
+                reads.
+            size: Of the images that the model takes, if the fit did not resize them.
             network: A module of the same architecture, if the augmenter was built with the user's
                 own.
         """
@@ -598,10 +608,7 @@ class InstaAug(Augmenter):
         config, tensors = weights_file.read(path)
         settings = weights_file.parse_settings(path, config, tensors)
         if settings.network == "own" and settings.conditioning == "input" and network is None:
-            raise ArgumentError(
-                "`network` must be given: this augmenter was built with the user's own network. "
-                "Call InstaAug.load(path, network=...)."
-            )
+            network = _read_model(model, size or settings.transform.size, settings.in_channels)
         aug = cls.__new__(cls)
         nn.Module.__init__(aug)
         with weights_file.wrap_errors(path):
@@ -708,6 +715,24 @@ class _BaselineHeads(nn.Module):
         if name not in self.names:
             return None
         return self.critics[self.names[name]]([m.detach() for m in maps], None, batch).float()
+
+
+def _read_model(
+    model: nn.Module | None, size: int | tuple[int, int] | None, in_channels: int
+) -> FrozenFeatures:
+    """φ's view of a frozen model, as a fit makes it."""
+    if model is None:
+        raise ArgumentError(
+            "`model` must be given where a fit has learned from the features of a model, or "
+            "`network` where φ has a network of the user's own. Call InstaAug.load(path, "
+            "model=...)."
+        )
+    if size is None:
+        raise ArgumentError(
+            "`size` must be given: the fit took images as they were. Call InstaAug.load(path, "
+            "model=..., size=224) with the size of the images."
+        )
+    return FrozenFeatures(model, size=size, in_channels=in_channels)
 
 
 def _every_choice(joint: Joint) -> Samples:

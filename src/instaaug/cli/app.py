@@ -311,15 +311,24 @@ def export(
     file: Annotated[
         Path,
         typer.Argument(
-            help="Ends in .onnx or .pt2 for φ, or in .json for the best views on average.",
+            help="Ends in .onnx or .pt2, or in .json for the best views on average.",
             show_default=False,
         ),
     ],
+    part: Annotated[
+        Literal["predictor", "phi"],
+        typer.Option(help="Images in [0, 1] to calibrated logits, or φ alone."),
+    ] = "predictor",
+    views: Views = None,
+    tolerance: Annotated[
+        float,
+        typer.Option(help="Largest difference of an output, relative to its largest value."),
+    ] = 1e-4,
 ) -> None:
-    """Export φ or the best views for other programs; the file is read back and checked."""
+    """Export the predictor for other programs; the file is read back and checked."""
     from instaaug.cli.use import run_export
 
-    run_export(run, file)
+    run_export(run, file, part=part, n_views=views, tolerance=tolerance)
 
 
 @app.command()

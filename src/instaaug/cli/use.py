@@ -17,7 +17,13 @@ from instaaug.cli.terminal import print_words, progress_bar
 from instaaug.errors import ArgumentError
 from instaaug.files import write_text
 from instaaug.runs.folder import Run
-from instaaug.runs.inference import evaluate_run, export_run, inspect_files, predict_files
+from instaaug.runs.inference import (
+    ExportedPart,
+    evaluate_run,
+    export_run,
+    inspect_files,
+    predict_files,
+)
 from instaaug.runs.reporting import write_report
 from instaaug.runs.settings import EvaluateSettings, OtherModelSettings
 from instaaug.runs.tta_evaluation import EarlyStop
@@ -107,13 +113,16 @@ def run_predict(
     _write_predictions(rows, out)
 
 
-def run_export(run: Path, file: Path) -> None:
-    """Write φ or the policy, and print how well the file reproduces φ."""
-    difference = export_run(run, file)
+def run_export(
+    run: Path, file: Path, *, part: ExportedPart, n_views: int | None, tolerance: float
+) -> None:
+    """Write the predictor, φ or the policy, and print how well the file reproduces it."""
+    difference = export_run(run, file, part=part, n_views=n_views, tolerance=tolerance)
     if difference is None:
         words = f"The best views on average are in {file}."
     else:
-        words = f"φ is in {file}; read back, its outputs differ by {difference:.1g} at most."
+        what = "φ" if part == "phi" else "The predictor"
+        words = f"{what} is in {file}; read back, its outputs differ by {difference:.1g} at most."
     print_words(Console(), words)
 
 

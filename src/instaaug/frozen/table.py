@@ -41,6 +41,7 @@ __all__ = [
     "TableStore",
     "ViewTable",
     "all_views",
+    "any_joint",
     "bytes_per_image",
     "can_tabulate",
     "check_table",
@@ -444,17 +445,17 @@ def _reserve(path: Path, n_bytes: int) -> None:
 
 def can_tabulate(aug: InstaAug) -> bool:
     """Whether all views can be listed: choices from tables only, and no box that moves."""
-    return all(isinstance(f, CategoricalTheta) for f in _any_joint(aug).factors.values())
+    return all(isinstance(f, CategoricalTheta) for f in any_joint(aug).factors.values())
 
 
 def all_views(aug: InstaAug) -> Float[Tensor, "k d"]:
     """θ of the input as it is, and of all other views."""
     identity = aug.transform.identity()
-    others = aug.other_choices(_any_joint(aug)).table.cpu()
+    others = aug.other_choices(any_joint(aug)).table.cpu()
     return torch.cat([identity, others.to(identity.dtype)])
 
 
-def _any_joint(aug: InstaAug) -> Joint:
+def any_joint(aug: InstaAug) -> Joint:
     """A distribution of the right kind, for its tables; its probabilities mean nothing."""
     like = next(aug.parameters())
     factors = {}

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from instaaug.data.cache import OnProgress
 from instaaug.data.decode import decode_image
 from instaaug.data.files import image_files
 from instaaug.errors import ArgumentError, DataError
-from instaaug.frozen import StaticPolicy, export_phi
+from instaaug.frozen import StaticPolicy, export_phi, export_predictor
 from instaaug.report.pictures.inputs import draw_inputs
 from instaaug.report.pictures.rows import MOST_INPUTS
 from instaaug.report.theme import save_figure
@@ -29,7 +29,9 @@ from instaaug.runs.training import evaluate_task, load_splits, run_device
 from instaaug.runs.transfer import load_frozen
 from instaaug.runs.tta_evaluation import EarlyStop, evaluate_fit
 
-__all__ = ["evaluate_run", "export_run", "inspect_files", "predict_files"]
+__all__ = ["ExportedPart", "evaluate_run", "export_run", "inspect_files", "predict_files"]
+
+ExportedPart = Literal["predictor", "phi"]
 
 CHUNK = 64
 N_EXAMPLES = 2
@@ -249,36 +251,52 @@ def inspect_files(
     return written
 
 
-def export_run(path: str | Path, file: str | Path) -> float | None:
-    """Write φ as a file for other programs, or the best views on average.
+def export_run(
+    path: str | Path,
+    file: str | Path,
+    *,
+    part: ExportedPart = "predictor",
+    n_views: int | None = None,
+    tolerance: float = 1e-4,
+) -> float | None:
+    """Write the predictor of a run as a file for other programs, φ alone, or the best views.
 
     Arguments:
         path: The run's folder.
-        file: Ends in ``.onnx`` or ``.pt2`` for φ, in ``.json`` for the policy of a fit of views.
+        file: Ends in ``.onnx`` or ``.pt2``, or in ``.json`` for the policy of a fit of views.
+        part: ``"predictor"`` takes images in [0, 1] and gives calibrated logits; ``"phi"`` takes
+            normalized images and gives the parameters of their distributions.
+        n_views: Views per image; 0 for the image alone; what ``predict`` uses by default.
+        tolerance: Largest difference of an output, relative to the largest of its values where
+            that is above 1.
 
     Returns:
-        The largest difference between φ here and in the file; None for a policy.
+        The largest difference between what the file says and what the run says; None for a policy.
     """
     run, file = Run(path), Path(file)
     if file.suffix not in (".onnx", ".pt2", ".json"):
         raise ArgumentError(
-            "`file` must end in .onnx or .pt2 for φ, or in .json for the policy: got "
-            f"{str(file)!r}."
+            f"`file` must end in .onnx or .pt2, or in .json for the policy: got {str(file)!r}."
         )
     if file.suffix == ".json":
         _export_policy(run, file)
         return None
     loaded = load_run(path)
     loaded.model.cpu()
+    augmenter = loaded.augmenter.cpu()
     generator = torch.Generator().manual_seed(loaded.seed)
     shape = (N_EXAMPLES, loaded.channels, loaded.size, loaded.size)
     pixels = torch.randint(0, 256, shape, generator=generator, dtype=torch.uint8)
-    augmenter = loaded.augmenter.cpu()
+    if part == "predictor":
+        return export_predictor(
+            loaded.make_module(n_views).eval(), file, pixels / 255, mean=loaded.mean,
+            std=loaded.std, classes=loaded.classes, tolerance=tolerance,
+        )  # fmt: skip
     if not isinstance(augmenter, InstaAug):
         raise ArgumentError(
             f"`run` must have learned φ: that in {str(run.path)!r} has none. Name one of instaaug."
         )
-    return export_phi(augmenter, file, loaded.prepare(pixels))
+    return export_phi(augmenter, file, loaded.prepare(pixels), tolerance=tolerance)
 
 
 def _export_policy(run: Run, file: Path) -> None:

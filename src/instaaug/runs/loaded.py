@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from instaaug.augmentation import Augmenter
-from instaaug.augmentation.at_test_time import Merging
+from instaaug.augmentation.at_test_time import Merging, TestTimeAugmentation
+from instaaug.augmentation.plan import ResizedImage
 from instaaug.augmentation.views import Select
 from instaaug.data import LabeledImages
 from instaaug.data.cache import OnProgress
@@ -55,6 +56,8 @@ class LoadedRun:
         load_test_images: Loads the images that the run has not learned from.
         make_predictor: From the number of views, None for what the run was made for, and the
             certainty at which an image needs no further one, to a predictor.
+        make_module: From the number of views, None for what the run was made for and 0 for the
+            image alone, to a module from inputs to calibrated outputs.
         replace: Whether the same view may be drawn twice.
     """
 
@@ -77,6 +80,7 @@ class LoadedRun:
     seed: int
     load_test_images: Callable[[OnProgress | None], LabeledImages]
     make_predictor: Callable[[int | None, float | None], PixelPredictor]
+    make_module: Callable[[int | None], TestTimeAugmentation]
     replace: bool = False
 
 
@@ -127,6 +131,20 @@ def _load_trained(run: Run, config: TrainSettings) -> LoadedRun:
         make_predictor=lambda n, certainty: _make_trained_predictor(
             task, config, usual if n is None and certainty is None else n, certainty
         ),
+        make_module=lambda n: _wrap_trained(
+            task, config, usual if n is None else n, facts.image_size
+        ),
+    )
+
+
+def _wrap_trained(
+    task: AugmentedTask, config: TrainSettings, n_views: int, image_size: int
+) -> TestTimeAugmentation:
+    if not n_views:
+        alone = ResizedImage(image_size, 1.0)
+        return TestTimeAugmentation(task.augmenter, task.predictor, 1, whole=alone)
+    return task.augmenter.wrap(
+        task.predictor, n_views, select=config.views.select, replace=config.views.replace
     )
 
 
@@ -229,6 +247,7 @@ def _load_fitted(run: Run) -> LoadedRun:
         seed=fitted.config.seed,
         load_test_images=load_test_images,
         make_predictor=make_calibrated,
+        make_module=fitted.module,
     )
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from instaaug.augmentation import Augmenter, InstaAug
-from instaaug.augmentation.at_test_time import Merging
+from instaaug.augmentation.at_test_time import Merging, TestTimeAugmentation
 from instaaug.augmentation.stopping import StopRule
 from instaaug.augmentation.views import without_row
 from instaaug.data import LabeledImages
@@ -161,6 +161,22 @@ class FittedViews:
             return logits.cpu() * cautious, counts.cpu()
 
         return predict
+
+    def module(self, n_views: int | None = None) -> TestTimeAugmentation:
+        """A module from images as the model takes them to calibrated logits.
+
+        Arguments:
+            n_views: Views per image; what the fit recommends by default, which may be one larger
+                image; 0 or 1 for the image alone.
+        """
+        larger = n_views is None and self.aug.whole is not None
+        n = self.usual_views if n_views is None else max(n_views, 1)
+        return self.augmenter.wrap(
+            self.model.module,
+            None if larger else n,
+            output=self.model.output,
+            temperature=self.temperature(1 if larger else n),
+        )
 
     def calibrate(self, logits: Tensor, counts: Tensor) -> Tensor:
         """Logits divided by the temperature of the number of views that each image took."""

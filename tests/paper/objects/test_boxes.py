@@ -237,6 +237,7 @@ def loaded_run(augmenter: Any) -> LoadedRun:
         device="cpu", classes=("square",), n_targets=1, size=20, channels=3, mean=None, std=None,
         merging=Merging(), select="sample", n_views=None, test_views=2, ranks_views=False, seed=0,
         load_test_images=lambda _: bright_squares(1)[0], make_predictor=Mock(),
+        make_module=Mock(),
     )  # fmt: skip
 
 
