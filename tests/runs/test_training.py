@@ -312,7 +312,7 @@ def test_what_phi_learns_from_chooses_nothing(
     """φ of crops learns from validation images; that of rotations does not."""
     images = labeled_halves(n_images, side=16)
     splits = DataSplits(images, images, labeled_halves(8, side=16, seed=1))
-    seen, unseen = training._share_validation(SMALL.override({"transforms": transforms}), splits)
+    seen, unseen = training.share_validation(SMALL.override({"transforms": transforms}), splits)
     assert (len(seen or ()), len(unseen or ())) == (n_phi, n_unseen)
     rows = [set(part.rows) for part in (seen, unseen) if part and part.rows is not None]
     assert len(rows) == 2 * (n_unseen < n_images)

@@ -88,11 +88,19 @@ def train(
         Optional[Path],  # noqa: UP045
         typer.Option(help="The run's folder.", show_default="runs/DATA-METHOD"),
     ] = None,
+    verdict: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            help="Then train what is free, for at most this time, such as 30m, and say whether "
+            "learned augmentation pays.",
+            show_default="no verdict",
+        ),
+    ] = None,
 ) -> None:
     """Train a model with learned augmentation; without DATA, on the built-in sprites."""
     from instaaug.cli.train import run_train
 
-    run_train(given, config=config, out=out)
+    run_train(given, config=config, out=out, verdict=verdict)
 
 
 @tta.callback()
@@ -220,6 +228,20 @@ def tune(
     from instaaug.cli.tune import run_tune
 
     run_tune(given, config=config, out=out, trials=trials, budget=budget)
+
+
+@app.command()
+def verdict(
+    run: RunFolder,
+    budget: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Most time for the baselines, such as 30m.", show_default="no limit"),
+    ] = None,
+) -> None:
+    """Say whether what a run has learned beats no augmentation and random ranges."""
+    from instaaug.cli.verdict import run_verdict
+
+    run_verdict(run, budget=budget)
 
 
 @app.command(cls=SettingsCommand)

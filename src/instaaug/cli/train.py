@@ -14,6 +14,8 @@ from instaaug.cli.settings import choose_settings
 from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar, quote_path
 from instaaug.cli.transfer import fitting_bars, folder_to_continue, learn_transfer
 from instaaug.cli.use import COST, print_scores
+from instaaug.cli.verdict import run_verdict
+from instaaug.compare.plan import parse_duration
 from instaaug.runs.folder import Run
 from instaaug.runs.settings import TransferSettings, TtaSettings
 from instaaug.runs.training import is_later_process, resume, train
@@ -27,9 +29,13 @@ N_NAMED = 3
 OUT = "INSTAAUG_OUT"  # tells further processes of the same run where it is
 
 
-def run_train(given: dict[str, Any], *, config: Path | None, out: Path | None) -> None:
-    """Train with the settings of a file and of the command line, which wins."""
+def run_train(
+    given: dict[str, Any], *, config: Path | None, out: Path | None, verdict: str | None
+) -> None:
+    """Train with the settings of a file and of the command line, which wins; judge it if asked."""
     settings = choose_settings(given, config)
+    if verdict is not None:
+        parse_duration(verdict)  # before hours of training
     console = Console(quiet=is_later_process())
     unused = next(f for f in folders(settings.data.source, settings.method.name) if not f.exists())
     with _share_folder(out or unused) as folder:
@@ -42,7 +48,9 @@ def run_train(given: dict[str, Any], *, config: Path | None, out: Path | None) -
             results = train(
                 settings, folder, callbacks=[RichProgress(console)], on_ready=announce, **bars
             )
-    _print_results(console, folder, results)
+    _print_results(console, folder, results, judged=verdict is not None)
+    if verdict is not None and results:
+        run_verdict(folder, budget=verdict)
 
 
 def run_resume(folder: Path) -> None:
@@ -101,7 +109,9 @@ def _explain_resuming(folder: Path) -> Iterator[None]:
     sys.exit(STOPPED)
 
 
-def _print_results(console: Console, folder: Path, results: dict[str, Any]) -> None:
+def _print_results(
+    console: Console, folder: Path, results: dict[str, Any], *, judged: bool = False
+) -> None:
     if not results:  # a further process of the same run
         return
     if results["skipped"]:
@@ -118,13 +128,9 @@ def _print_results(console: Console, folder: Path, results: dict[str, Any]) -> N
         f"Explore what was learned with `instaaug report {quote_path(folder)}`, predict with "
         f"`instaaug predict {quote_path(folder)} IMAGES`.",
     )
-    if results["method"] == "instaaug":
-        config = quote_path(folder / "config.yaml")
-        print_words(
-            console,
-            "To see whether it pays here, train without augmentation and with random ranges, too: "
-            f"`instaaug compare --config {config} --methods none,random,instaaug`.",
-        )
+    if results["method"].startswith("instaaug") and results["validation"] and not judged:
+        words = f"`instaaug verdict {quote_path(folder)}` trains what is free, too, and says"
+        print_words(console, f"{words} whether learned augmentation pays here.")
 
 
 def run_fit(given: dict[str, Any], *, out: Path | None) -> None:

@@ -27,6 +27,7 @@ from instaaug.runs.inference import (
 from instaaug.runs.reporting import write_report
 from instaaug.runs.settings import EvaluateSettings, OtherModelSettings
 from instaaug.runs.tta_evaluation import EarlyStop
+from instaaug.stats import wilson_interval
 
 __all__ = [
     "COST",
@@ -50,6 +51,7 @@ HEADINGS = {
 }
 COST = "Cost is in multiply-adds; 1 is a pass of the whole image."
 SHARES = ("top1", "top5", "knn", "ece")
+WIDE = 0.1  # width of an interval that tells hardly anything
 
 
 def run_evaluate(
@@ -185,6 +187,8 @@ def _print_table(console: Console, scores: dict[str, Any], n_images: int) -> Non
     names = [name for name in HEADINGS if name in scores["plain"]]
     for name in names:
         table.add_column(HEADINGS[name], justify="right")
+        if name == "top1":
+            table.add_column("95 % interval", justify="right")
     rows = {"the image": scores["plain"]}
     if augmented := scores.get("augmented"):
         rows[f"{augmented['n_samples']} views"] = augmented
@@ -194,12 +198,32 @@ def _print_table(console: Console, scores: dict[str, Any], n_images: int) -> Non
         for title, kind in zip(list(rows), ("plain", "augmented"), strict=False)
     }
     for title, row in rows.items():
-        table.add_row(title, *(_number(name, row[name]) for name in names))
+        table.add_row(title, *chain.from_iterable(_score_cells(name, row) for name in names))
     console.print(table)
+    if "top1" in names and (words := _say_if_few(scores["plain"])):
+        print_words(console, words)
 
 
-def _number(name: str, value: float) -> str:
-    return f"{value:.1%}" if name in SHARES else f"{value:.3f}"
+def _score_cells(name: str, row: dict[str, float]) -> list[str]:
+    """A number, and the interval of an accuracy."""
+    cells = [f"{row[name]:.1%}" if name in SHARES else f"{row[name]:.3f}"]
+    if name == "top1":
+        low, high = _interval(row)
+        cells.append(f"{100 * low:.1f} to {100 * high:.1f}")
+    return cells
+
+
+def _interval(row: dict[str, float]) -> tuple[float, float]:
+    return wilson_interval(round(row["top1"] * row["n"]), int(row["n"]))
+
+
+def _say_if_few(row: dict[str, float]) -> str:
+    """A sentence where there are too few images to tell methods apart."""
+    low, high = _interval(row)
+    if high - low <= WIDE:
+        return ""
+    noise = f"differences below {50 * (high - low):.0f} points are noise"
+    return f"{int(row['n']):,} test images are few: {noise}."
 
 
 def _print_views(

@@ -52,6 +52,7 @@ __all__ = [
     "OnChange",
     "Outcome",
     "RunHandle",
+    "StartRun",
     "read_log_tail",
     "run_comparison",
     "run_contenders",

@@ -36,7 +36,15 @@ from instaaug.transforms import Transform, make_transforms
 from instaaug.transforms.color import ColorTransform
 from instaaug.transforms.crop import PAPER_LEVELS
 
-__all__ = ["build_augmenter", "build_task", "check_method", "load_task", "phi_rate", "settle_phi"]
+__all__ = [
+    "build_augmenter",
+    "build_task",
+    "check_method",
+    "load_task",
+    "phi_rate",
+    "settle_phi",
+    "transform_names",
+]
 
 CLOSED_FORM = ("closed_form", "auto")
 OWN_STEPS = ("validation", "held_out", "rotating")  # of φ, where it looks for a low loss
@@ -169,7 +177,7 @@ def build_augmenter(config: TrainSettings, facts: DataFacts) -> Augmenter:
     transforms: list[Transform] | str = "auto"
     if config.transforms != ("auto",) or not method.chooses_transforms:
         transforms = make_transforms(
-            _transform_names(config),
+            transform_names(config),
             levels=levels,
             local_levels=config.local.grid,
             max_outside=config.crop.max_outside,
@@ -337,11 +345,12 @@ def _suitable_goal(config: TrainSettings) -> Literal["loss", "usefulness"]:
 
 def _chooses_boxes(config: TrainSettings) -> bool:
     """Whether all transforms are choices from a table."""
-    spaces = [s for t in make_transforms(_transform_names(config)) for s in t.spaces.values()]
+    spaces = [s for t in make_transforms(transform_names(config)) for s in t.spaces.values()]
     return not any(isinstance(space, Interval) for space in spaces)
 
 
-def _transform_names(config: TrainSettings) -> Sequence[str]:
+def transform_names(config: TrainSettings) -> Sequence[str]:
+    """Names of what is learned, with what suits the data in place of auto."""
     if config.transforms != ("auto",):
         return config.transforms
     return ("rotation",) if config.data.source in ROTATION_SETS else ("crop",)

@@ -59,6 +59,7 @@ __all__ = [
     "load_splits",
     "resume",
     "run_device",
+    "share_validation",
     "train",
 ]
 
@@ -257,7 +258,7 @@ def _cross_fit(config: TrainSettings, splits: DataSplits) -> CrossFit | None:
     return make_cross_fit(
         splits.train,
         signal,
-        validation=_share_validation(config, splits)[0],
+        validation=share_validation(config, splits)[0],
         fraction=config.data.held_out_fraction,
         share=config.phi.signal_share,
         n_epochs=config.trainer.max_epochs,
@@ -315,7 +316,7 @@ def _fit(
     return results
 
 
-def _share_validation(
+def share_validation(
     config: TrainSettings, splits: DataSplits
 ) -> tuple[LabeledImages | None, LabeledImages | None]:
     """Validation images that φ may learn from, and those from which nothing has learned.
@@ -353,7 +354,7 @@ def _choose_views(
         batches = (task.normalize(x.to(task.mean.device)) for x, _ in seen)
         aug.set_dependence(1.0 if wanted == "auto" else wanted, batches)
     has_views = aug.averages_views and config.method.name != "none"
-    unseen = _share_validation(config, splits)[1]
+    unseen = share_validation(config, splits)[1]
     if not (isinstance(task, SupervisedTask) and has_views) or not unseen:
         return None
     is_open = config.views.merge == "auto" and aug.merge == "logit"
@@ -385,7 +386,7 @@ def _measure_augmentation(
     """
     if not isinstance(task, SupervisedTask) or not task.augmenter.changes_single_images:
         return None
-    validation = _share_validation(config, splits)[1]
+    validation = share_validation(config, splits)[1]
     unseen = validation or splits.test
     parts = [list(_some_batches(part, MOST_MEASURED, config)) for part in (unseen, splits.train)]
     found = measure_augmentation(task, *parts, seed=config.seed)
