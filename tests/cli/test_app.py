@@ -24,8 +24,8 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 
 
 COMMANDS = (
-    "train", "resume", "verdict", "compare", "tune", "evaluate", "predict", "export", "report",
-    "inspect", "bench", "list", "show", "cache", "demo", "tta",
+    "train", "resume", "verdict", "compare", "tune", "evaluate", "predict", "embed", "export",
+    "report", "inspect", "bench", "list", "show", "cache", "demo", "tta",
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 import torch
 
@@ -92,10 +93,30 @@ def test_export_writes_the_model_that_predict_uses(instaaug: CommandLine, made: 
     loaded = load_run(made.run)
     pixels = decode_image(image, size=loaded.size, channels=loaded.channels)
     x = torch.from_numpy(pixels).permute(2, 0, 1)[None] / 255
-    probs = torch.export.load("model.pt2").module()(x)["logits"].softmax(dim=1)[0]
+    probs = torch.export.load("model.pt2").module()(x)["logits"].detach().softmax(dim=1)[0]
     (row,) = csv.DictReader(instaaug("predict", made.run, image, "--views", 0).out.splitlines())
     assert row["label"] == loaded.classes[int(probs.argmax())]
     assert float(row["probability"]) == pytest.approx(float(probs.max()), abs=1e-4)
+
+
+def test_embed_writes_features(instaaug: CommandLine, made: Made) -> None:
+    """Of files that can be read; a view of the whole image has the features of the image."""
+    images = sorted(made.images.rglob("*.png"))[:3]
+    Path("bad.png").write_bytes(b"no image")
+    done = instaaug("embed", made.run, *images, "bad.png", "--on_bad_image", "skip")
+    assert done.code == 0, done.err
+    with np.load("features.npz") as file:
+        features, paths = file["features"], file["paths"]
+    assert [Path(path) for path in paths] == images
+    assert done.out == f"{features.shape[1]:,} features of 3 images are in features.npz.\n"
+    assert np.isfinite(features).all()
+    assert features.std(axis=0).max() > 0
+    done = instaaug("embed", made.run, images[1], "--views", 2, "--out", "again.npz")
+    assert done.code == 0, done.err
+    assert np.load("again.npz")["features"].shape == (1, features.shape[1])
+    assert "`out` must end in .npz or .parquet" in instaaug.error(
+        "embed", made.run, images[0], "--out", "features.csv"
+    )
 
 
 def test_resume_finds_nothing_to_do(instaaug: CommandLine, made: Made) -> None:

@@ -328,6 +328,22 @@ def predict(
 
 
 @app.command()
+def embed(
+    run: RunFolder,
+    images: Images,
+    out: Annotated[Path, typer.Option(help="Ends in .npz or .parquet.")] = Path("features.npz"),
+    views: Annotated[
+        int, typer.Option(min=0, help="Views to average; 0 for the image alone.")
+    ] = 0,
+    on_bad_image: OnBadImage = "error",
+) -> None:
+    """Write features of images: those of an encoder, or what a last linear layer reads."""
+    from instaaug.cli.embed import run_embed
+
+    run_embed(run, images, out=out, n_views=views, skip_bad=on_bad_image == "skip")
+
+
+@app.command()
 def export(
     run: RunFolder,
     file: Annotated[

@@ -29,7 +29,15 @@ from instaaug.runs.training import evaluate_task, load_splits, run_device
 from instaaug.runs.transfer import load_frozen
 from instaaug.runs.tta_evaluation import EarlyStop, evaluate_fit
 
-__all__ = ["ExportedPart", "evaluate_run", "export_run", "inspect_files", "predict_files"]
+__all__ = [
+    "ExportedPart",
+    "decode_files",
+    "evaluate_run",
+    "export_run",
+    "image_paths",
+    "inspect_files",
+    "predict_files",
+]
 
 ExportedPart = Literal["predictor", "phi"]
 
@@ -147,9 +155,11 @@ def predict_files(
         views = {} if certainty is None else {"views": count}
         return {**_prediction_columns(output, loaded, n_top), **views}
 
-    files = iter(_image_paths(images))
+    files = iter(image_paths(images))
     while chunk := list(islice(files, CHUNK)):
-        pixels, errors = _decode_files(chunk, loaded, skip_bad=skip_bad)
+        pixels, errors = decode_files(
+            chunk, size=loaded.size, channels=loaded.channels, skip_bad=skip_bad
+        )
         rows: Iterator[dict[str, Any]] = iter(())
         if len(pixels):
             outputs, counts = predict(pixels)
@@ -182,7 +192,7 @@ def _prediction_columns(
     return row
 
 
-def _image_paths(images: Sequence[str | Path]) -> list[Path]:
+def image_paths(images: Sequence[str | Path]) -> list[Path]:
     """The files that are named, and those in the folders that are."""
     found: list[Path] = []
     for image in map(Path, images):
@@ -197,20 +207,20 @@ def _image_paths(images: Sequence[str | Path]) -> list[Path]:
     return found
 
 
-def _decode_files(
-    files: Sequence[Path], loaded: LoadedRun, *, skip_bad: bool = False
+def decode_files(
+    files: Sequence[Path], *, size: int, channels: int, skip_bad: bool = False
 ) -> tuple[Tensor, list[str]]:
     """8-bit pixels of those files that can be read, and what is wrong with each of them."""
     pixels, errors = [], []
     for file in files:
         try:
-            pixels.append(decode_image(file, size=loaded.size, channels=loaded.channels))
+            pixels.append(decode_image(file, size=size, channels=channels))
             errors.append("")
         except DataError as error:
             if not skip_bad:
                 raise
             errors.append(str(error))
-    stacked = np.stack(pixels) if pixels else np.zeros((0, 1, 1, loaded.channels), np.uint8)
+    stacked = np.stack(pixels) if pixels else np.zeros((0, 1, 1, channels), np.uint8)
     return torch.from_numpy(stacked).permute(0, 3, 1, 2), errors
 
 
@@ -231,7 +241,7 @@ def inspect_files(
     if n_samples < 1:
         raise ArgumentError(f"`n_samples` must be at least 1: got {n_samples}.")
     loaded = load_run(path)
-    files = _image_paths(images)
+    files = image_paths(images)
     if not loaded.augmenter.changes_single_images:
         raise ArgumentError(
             f"`run` must change single images: that in {str(path)!r} leaves them as they are. "
@@ -243,7 +253,7 @@ def inspect_files(
         part = files[start : start + MOST_INPUTS]
         number = start // MOST_INPUTS + 1
         name = target.name if number == 1 else f"{target.stem}-{number}{target.suffix}"
-        pixels, _ = _decode_files(part, loaded)
+        pixels, _ = decode_files(part, size=loaded.size, channels=loaded.channels)
         seen = observe_images(loaded, pixels, n_samples)
         titles = [image.name.encode("utf-8", "replace").decode() for image in part]
         save_figure(draw_inputs(seen, titles=titles), target.with_name(name))
