@@ -25,7 +25,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("methods",),
     ("frozen",),
     ("transfer",),
-    ("tasks", "report", "speed"),
+    ("tasks", "report", "speed", "adapters"),
     ("runs",),
     ("compare",),
     ("cli",),

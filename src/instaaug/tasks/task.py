@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from lightning.pytorch import LightningModule
@@ -24,7 +23,7 @@ from instaaug.augmentation import (
 )
 from instaaug.data import LabeledImages
 from instaaug.errors import ArgumentError, NonFiniteError
-from instaaug.functional.processes import mean_over_processes
+from instaaug.functional.processes import mean_over_processes, step_generator
 from instaaug.networks.encoders import PenultimateFeatures
 from instaaug.networks.model_interface import evaluation_mode
 from instaaug.objectives import Usefulness
@@ -394,9 +393,9 @@ class AugmentedTask(LightningModule, ABC):
         return losses
 
     def _generator(self) -> Generator:
-        words = np.random.SeedSequence([self.seed, self.global_rank, self.n_steps])
-        seed = int(words.generate_state(1, np.uint64)[0]) >> 1
-        return Generator(self.device).manual_seed(seed)
+        return step_generator(
+            self.seed, rank=self.global_rank, step=self.n_steps, device=self.device
+        )
 
     def _step(self, *learning: nn.Module) -> None:
         """Let optimizers of some modules take a step; φ's gradient is dropped while it rests."""
