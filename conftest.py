@@ -3,6 +3,7 @@
 import gc
 from collections.abc import Callable, Iterator
 from functools import partial, wraps
+from importlib.util import find_spec
 from types import FunctionType
 from typing import Any, ForwardRef, get_args
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 check_shapes = jaxtyping.jaxtyped
+collect_ignore = [] if find_spec("transformers") else ["src/instaaug/adapters/transformers.py"]
 
 
 def check_types(function: Any = None, *, typechecker: Callable[..., Any]) -> Any:
