@@ -3,6 +3,7 @@
 import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch.utils.data import Subset, TensorDataset
+from torch.utils.data import IterableDataset, Subset, TensorDataset
 
 from instaaug.data.adapters import from_dataset
 from instaaug.errors import ArgumentError, DataError
@@ -275,3 +276,26 @@ def test_the_fingerprint_follows_the_pixels() -> None:
         for value in (1, 2, 1)
     }
     assert len(prints) == 2
+
+
+class Stream(IterableDataset[Any]):
+    """Like webdataset's, and like ``datasets.IterableDataset``, which knows its features."""
+
+    features = {"label": Names(["cat", "dog"])}  # noqa: RUF012
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return ({"image": picture(i), "label": i % 2} for i in count())  # never ends
+
+
+def test_the_first_items_of_a_stream_are_taken() -> None:
+    found = from_dataset(Stream(), limit=5)
+    assert found.classes == ("cat", "dog")
+    assert found.targets.tolist() == [0, 1, 0, 1, 0]
+    assert found[3][0][0].unique().tolist() == [3]
+    from_pairs = from_dataset(((row["image"], row["label"]) for row in Stream()), limit=4)
+    assert len(from_pairs) == 4
+
+
+def test_a_stream_without_a_limit_is_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"length and items: got .*Stream\. Of a stream, say"):
+        from_dataset(Stream())

@@ -180,6 +180,20 @@ def test_items_that_are_no_labeled_images_are_refused(kind: str) -> None:
         list(images.batches(100))
 
 
+def test_rows_with_columns_are_read_as_hugging_face_has_them() -> None:
+    """Neither their own library nor a conversion is needed; a collate of one's own goes first."""
+    rows: Any = [{"image": x, "label": int(y)} for x, y in zip(X, TARGETS, strict=True)]
+    images = NormalizedImages(rows)
+    assert images.image_shape == (3, 32, 32), "squares, in a size that is chosen as for a folder"
+    assert images.at(torch.arange(N))[1].tolist() == TARGETS.tolist()
+
+    def collate(items: list[dict[str, Any]]) -> tuple[Tensor, Tensor]:
+        return torch.stack([i["image"] for i in items]), torch.tensor([i["label"] for i in items])
+
+    collated = NormalizedImages(DataLoader(rows, collate_fn=collate))
+    assert collated.image_shape == (3, 6, 5)
+
+
 def test_another_size_in_a_later_batch_is_seen_too() -> None:
     images = NormalizedImages([(X[0], 0), (X[1], 1), (X[2, :, :4], 2)])
     with pytest.raises(DataError, match=r"of one shape: got \(3, 4, 5\) after \(3, 6, 5\)"):

@@ -1,5 +1,6 @@
 """Data sets; none of them knows of augmentation."""
 
+from instaaug.data.adapters import from_dataset
 from instaaug.data.labeled import LabeledImages, channel_statistics
 from instaaug.data.load import load_data
 from instaaug.data.named import DATASETS
@@ -13,6 +14,7 @@ __all__ = [
     "RotatedSprites",
     "channel_statistics",
     "draw_sprites",
+    "from_dataset",
     "load_data",
     "load_mario_iggy",
 ]

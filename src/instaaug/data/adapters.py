@@ -1,12 +1,14 @@
 """Other libraries' data sets: Hugging Face's tables of rows, torchvision's pairs."""
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import IterableDataset
 
 from instaaug.data.cache import OnBadImage, OnProgress, check_policy
 from instaaug.data.decode import (
@@ -32,7 +34,7 @@ from instaaug.errors import ArgumentError, DataError
 
 __all__ = ["from_dataset"]
 
-IMAGE_COLUMNS = ("image", "img", "images", "picture", "pixels", "path", "file")
+IMAGE_COLUMNS = ("image", "img", "images", "picture", "pixels", "pixel_values", "path", "file")
 TARGET_COLUMNS = ("label", "labels", "target", "targets", "class", "y")
 
 
@@ -64,13 +66,14 @@ def from_dataset(
     floating-point in [0, 1]. Images are scaled and cropped as by `decode_image`.
 
     Arguments:
-        dataset: Anything with a length and items.
+        dataset: Anything with a length and items; or a stream, with ``limit``.
         size: Height and width in pixels; None chooses by up to 100 images, at most 224.
         channels: 1 or 3; None takes 1 if up to 100 images are all grayscale, else 3.
         task: Targets are classes (``"classification"``) or numbers (``"regression"``).
         image_column: The column of images; None guesses.
         target_column: The column of targets; None guesses.
-        limit: Take at most so many items, evenly spaced.
+        limit: Take at most so many items: evenly spaced, or the first ones of a stream, such as
+            webdataset's or those of Hugging Face with ``streaming=True``.
         on_bad_image: Whether an image that cannot be decoded is an ``"error"``, or left out and
             listed (``"skip"``).
         on_progress: Called with the number of items done and of all.
@@ -81,6 +84,7 @@ def from_dataset(
     """
     check_task(task)
     check_policy(on_bad_image)
+    source, dataset = dataset, _take(dataset, limit)
     indices = _indices(dataset, limit)
     columns = _columns(dataset, image_column, target_column)
     items = Items(dataset, columns)
@@ -108,7 +112,7 @@ def from_dataset(
         raise DataError(f"None of the {len(indices)} images can be used. {skipped[0]}")
     pixels = pixels[: len(kept)]
     names = tuple(f"item {index}" for index in kept)
-    targets, classes = _targets(values, names, task, _class_names(dataset, columns.target))
+    targets, classes = _targets(values, names, task, _class_names(source, columns.target))
     return LabeledImages(
         pixels,
         targets,
@@ -158,19 +162,28 @@ def _kind(thing: Any) -> str:
     return f"type {kind.__module__}.{kind.__qualname__}".replace(" builtins.", " ")
 
 
+def _take(dataset: Any, limit: int | None) -> Any:
+    """A data set as it is, or the first items of a stream."""
+    if limit is not None and limit < 1:
+        raise ArgumentError(f"`limit` must be at least 1: got {limit}. None takes all items.")
+    has_items = hasattr(dataset, "__getitem__") and not isinstance(dataset, IterableDataset)
+    if has_items or limit is None or not hasattr(dataset, "__iter__"):
+        return dataset
+    return list(islice(dataset, limit))
+
+
 def _indices(dataset: Any, limit: int | None) -> list[int]:
     if isinstance(dataset, Mapping):
         raise ArgumentError(
             f"`dataset` must be one data set: got a mapping of {', '.join(map(str, dataset))}. "
             "Choose one, as in dataset['train']."
         )
-    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+    has_items = hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
+    if not has_items or isinstance(dataset, IterableDataset):
         raise ArgumentError(
             f"`dataset` must have a length and items: got {_kind(dataset)}. "
-            "Put what you iterate over into a list first."
+            "Of a stream, say with `limit` how many items to take."
         )
-    if limit is not None and limit < 1:
-        raise ArgumentError(f"`limit` must be at least 1: got {limit}. None takes all items.")
     n = len(dataset)
     if n == 0:
         raise DataError("`dataset` must have items: got none. Check how it was made.")

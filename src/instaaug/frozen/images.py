@@ -1,6 +1,6 @@
 """Images with targets in a fixed order, from tensors, a data set or a loader."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from typing import Any
@@ -20,6 +20,7 @@ from torch.utils.data import (
     default_collate,
 )
 
+from instaaug.data import from_dataset
 from instaaug.errors import ArgumentError, DataError
 
 __all__ = ["NormalizedImages", "TrainingData"]
@@ -37,8 +38,8 @@ class NormalizedImages:
     8-bit images become numbers in [0, 1]; then they are normalized, if the model wants that.
 
     Arguments:
-        data: A pair of tensors ``(images, targets)``, a ``Dataset`` of pairs, or a ``DataLoader``,
-            whose data set is read in order.
+        data: A pair of tensors ``(images, targets)``, a ``Dataset`` of pairs, one of Hugging
+            Face, or a ``DataLoader``, whose data set is read in order.
         mean: Per-channel mean to normalize with.
         std: Per-channel standard deviation to normalize with.
 
@@ -66,6 +67,8 @@ class NormalizedImages:
         elif isinstance(data, tuple | list) and len(data) == 2 and isinstance(data[0], Tensor):
             data = _pair(*data)
         _check_dataset(data)
+        if self.collate is default_collate and isinstance(data[0], Mapping):
+            data = from_dataset(data)  # rows with columns, as Hugging Face's data sets have
         self.dataset = data
 
     def __len__(self) -> int:
@@ -157,7 +160,8 @@ def _check_dataset(data: Any) -> None:
         raise DataError(
             "`data` must be a pair of tensors (images, targets), a Dataset or a DataLoader: got "
             f"{type(data).__name__}. It is read more than once, so that an iterator will not do; "
-            "a folder is read by instaaug.data.load_data."
+            "a folder is read by instaaug.data.load_data, the first items of a stream by "
+            "instaaug.data.from_dataset(stream, limit=...)."
         )
     if len(data) == 0:
         raise DataError("`data` must hold at least one image: got none.")
