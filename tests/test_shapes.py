@@ -78,8 +78,13 @@ def test_a_single_channel_counts_as_planes() -> None:
             r"`x` must have 3 channels: got 1 \(shape \(1, 1, 8, 8\)\)\. "
             r"Build the augmenter with in_channels=1\.",
         ),
+        (
+            torch.zeros(2, 8, 9, 3),
+            r"`x` must be \(B, C, H, W\) with 3 channels: got shape \(2, 8, 9, 3\), whose "
+            r"channels come last\. Call x\.permute\(0, 3, 1, 2\) first\.",
+        ),
     ],
-    ids=["three axes", "integers", "empty", "gray"],
+    ids=["three axes", "integers", "empty", "gray", "channels last"],
 )
 def test_what_is_no_batch_of_images_is_refused(x: Tensor, words: str) -> None:
     with pytest.raises(ShapeError, match=words):

@@ -59,6 +59,11 @@ def check_images(x: Tensor, *, channels: int | None = None) -> None:
             f"`x` must hold at least one image of at least one pixel: got shape {tuple(x.shape)}. "
             "Skip empty batches."
         )
+    if channels is not None and x.shape[1] != channels == x.shape[3]:
+        raise ShapeError(
+            f"`x` must be (B, C, H, W) with {channels} channels: got shape {tuple(x.shape)}, "
+            "whose channels come last. Call x.permute(0, 3, 1, 2) first."
+        )
     if channels is not None and x.shape[1] != channels:
         raise ShapeError(
             f"`x` must have {channels} channels: got {x.shape[1]} (shape {tuple(x.shape)}). "

@@ -53,6 +53,19 @@ def test_double_precision_agrees_with_single() -> None:
     torch.testing.assert_close(double.float(), single, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_inputs_keep_a_precision_that_is_not_phis(dtype: torch.dtype) -> None:
+    """A model in half precision takes what it gets; φ and the probabilities stay in single."""
+    aug, x = InstaAug(EVERYTHING), images()
+    batch = trained(aug, x.to(dtype))
+    assert batch.inputs.dtype == dtype
+    assert {batch.entropy.dtype, batch.log_prob.dtype} == {torch.float32}
+    found, expected = (aug.distribution(i).entropies() for i in (x.to(dtype), x))
+    torch.testing.assert_close(found, expected, atol=0.02, rtol=0.02)
+    views = aug.eval().wrap(torch.nn.Flatten(), n_samples=2)(x.to(dtype))
+    assert views.isfinite().all()
+
+
 @pytest.mark.parametrize("baseline", ["batch", "value", "critic"])
 def test_under_autocast_probabilities_keep_single_precision(baseline: str) -> None:
     aug = InstaAug(EVERYTHING, baseline=baseline)  # type: ignore[arg-type]

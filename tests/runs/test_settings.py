@@ -86,6 +86,7 @@ class Captured:
 
 
 SIDE = 16
+ONES = torch.ones(1, 3, SIDE, SIDE)
 IMAGES = DataSplits(
     labeled_halves(40, side=SIDE), labeled_halves(8, side=SIDE, seed=1),
     labeled_halves(8, side=SIDE, seed=2), name="halves",
@@ -147,6 +148,7 @@ CONTEXT: dict[str, dict[str, Any]] = {  # where a setting matters only along wit
     "data.held_out_fraction": {"method": "adaaug"},
     "loss.regression": {"task": "regression"},
     "model.width": {"model": "preact_resnet18"},
+    "model.output": {"model": "tests.support.tiny_training:two_heads"},
     "model.stem_stride": {"model": "preact_resnet18"},
     **{name: {"model.mean": [0.5], "model.std": [1.0]} for name in ("model.mean", "model.std")},
     "optimizer.warmup_steps": {"optimizer.schedule": "cosine"},
@@ -258,6 +260,7 @@ EFFECTS: Mapping[str, Effect] = {
     "data.on_bad_image": ("skip", argument("on_bad_image")),
     "data.cache_dir": ("cache", argument("cache_dir")),
     "model": ("preact_resnet18", lambda seen: type(seen.task.model)),
+    "model.output": ("opposite", lambda seen: seen.task.model(ONES).tolist()),
     "model.width": (0.25, n_weights),
     "model.stem_stride": (2, strides),
     "model.mean": ([0.25], lambda seen: float(seen.task.mean.mean())),

@@ -22,6 +22,7 @@ __all__ = [
     "SIDE",
     "EachStep",
     "Recording",
+    "TwoHeads",
     "classifier",
     "dropout_classifier",
     "fit",
@@ -31,6 +32,7 @@ __all__ = [
     "parameters_of",
     "quiet_lightning",
     "supervised",
+    "two_heads",
 ]
 
 SIDE = 8
@@ -58,6 +60,24 @@ def classifier(n_outputs: int = 2, *, side: int = SIDE, channels: int = 3) -> nn
     with torch.random.fork_rng():
         torch.manual_seed(0)
         return nn.Sequential(nn.Flatten(), nn.Linear(channels * side * side, n_outputs))
+
+
+class TwoHeads(nn.Module):
+    """Returns a dict, as many models do."""
+
+    def __init__(self, n_outputs: int = 2, *, side: int = SIDE) -> None:
+        super().__init__()
+        self.main = classifier(n_outputs, side=side)
+
+    @override
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        logits = self.main(x)
+        return {"opposite": -logits, "logits": logits}
+
+
+def two_heads(n_outputs: int) -> nn.Module:
+    """For images of 16 pixels."""
+    return TwoHeads(n_outputs, side=16)
 
 
 def linear_8(n_outputs: int) -> nn.Module:

@@ -23,6 +23,7 @@ from tests.support.tiny_training import (
     SIDE,
     EachStep,
     Recording,
+    TwoHeads,
     classifier,
     fit,
     labeled_halves,
@@ -447,7 +448,7 @@ class Returns(nn.Module):
     @override
     def forward(self, x: Tensor) -> object:
         out = self.linear(x.flatten(1))
-        return {"three": out, "row": out[:, 0], "dict": {"logits": out}}[self.kind]
+        return {"three": out, "row": out[:, 0], "dict": {"other": out}}[self.kind]
 
 
 @pytest.mark.parametrize(
@@ -502,3 +503,13 @@ def test_a_long_epoch_in_half_precision_has_the_right_mean(dtype: torch.dtype) -
 
 def test_an_epoch_without_steps_has_no_means() -> None:
     assert EpochMeans().means() == {}
+
+
+def test_a_model_that_returns_a_dict_trains_as_its_logits_would() -> None:
+    """As models of Hugging Face do, and models with an auxiliary head."""
+    data = labeled_halves()
+    plain, wrapped = (supervised(model=model) for model in (classifier(), TwoHeads()))
+    for task in (plain, wrapped):
+        fit(task, BatchLoader(data, 8, seed=0), BatchLoader(data, 8))
+    assert parameters_of(wrapped.model).equal(parameters_of(plain.model))
+    assert wrapped.history == plain.history, "validation scores among them"

@@ -308,8 +308,15 @@ class InvarianceModule(nn.Module):
         return PooledHead(self.channels, bias)
 
     def features(self, x: Images) -> list[Maps]:
-        """Feature maps of the inputs, finest first; none if φ does not read the inputs."""
-        return [] if self.network is None else list(self.network(x))
+        """Feature maps of the inputs, finest first; none if φ does not read the inputs.
+
+        The network reads them in its own precision, whatever theirs is.
+        """
+        if self.network is None:
+            return []
+        return list(
+            self.network(x.to(next((p.dtype for p in self.network.parameters()), x.dtype)))
+        )
 
     def decode(
         self,

@@ -20,6 +20,7 @@ from instaaug.networks import make_model
 from instaaug.networks.encoders import remove_head
 from instaaug.parameterizations import CropGrid
 from instaaug.runs.folder import DataFacts, Run
+from instaaug.runs.model_output import return_logits
 from instaaug.runs.settings import PhiSettings, TrainSettings
 from instaaug.signatures import parameter_hints
 from instaaug.spaces import Boxes, Interval
@@ -78,6 +79,8 @@ def build_task(
             width=config.model.width,
             stem_stride=config.model.stem_stride,
         ).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if ":" in config.model.name or config.model.output is not None:
+            return_logits(model, config.model.output)
         augmenter = build_augmenter(config, facts)
         model = augmenter.adapt(model)
         augmenter.attach(model)  # some have weights from then on only

@@ -1,6 +1,6 @@
 """The frozen model of a run, and the images that views are fitted to."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -22,6 +22,7 @@ from instaaug.frozen import NormalizedImages
 from instaaug.networks import pretrained_maker
 from instaaug.networks.model_interface import Output, pick_output
 from instaaug.runs.folder import Run
+from instaaug.runs.model_output import describe_output, read_output
 from instaaug.runs.normalization import read_normalization
 from instaaug.runs.settings import FrozenSettings, TrainSettings, TtaSettings
 
@@ -168,7 +169,7 @@ class FrozenModel:
             ) from error
         found = pick_output(returned, self.output)
         if not isinstance(found, Tensor):
-            raise ArgumentError(f"`model` must return logits: got {_inside(returned)}.")
+            raise ArgumentError(f"`model` must return logits: got {describe_output(returned)}.")
         if found.ndim != 2:
             raise ArgumentError(
                 "`model` must return a logit per class, (N, C): got shape "
@@ -195,45 +196,10 @@ def build_model(source: ModelSource, config: FrozenSettings, num_classes: int) -
     return FrozenModel(
         module=source.make(num_classes).eval().to("cuda" if torch.cuda.is_available() else "cpu"),
         channels=channels,
-        output=_output(config.model.output),
+        output=read_output(config.model.output),
         mean=source.mean if given is None else given.mean,
         std=source.std if given is None else given.std,
     )
-
-
-def _output(key: str | None) -> Output | None:
-    """From the setting ``model.output`` to a function that picks."""
-    if key is None:
-        return None
-
-    def pick(returned: Any) -> Any:
-        try:
-            if isinstance(returned, Tensor):
-                raise KeyError(key)
-            if isinstance(returned, Mapping):
-                return returned[key]
-            if isinstance(returned, tuple | list):
-                return returned[int(key)]
-            return getattr(returned, key)
-        except (LookupError, ValueError, AttributeError):
-            raise ArgumentError(
-                f"`model.output` must be found in what the model returns: got {key!r}, but "
-                f"{_inside(returned)}."
-            ) from None
-
-    return pick
-
-
-def _inside(returned: Any) -> str:
-    """What a model returned, and how to choose from it."""
-    if isinstance(returned, Tensor):
-        return "it returns a tensor; leave --model.output out"
-    if isinstance(returned, Mapping):
-        return f"a dict with {', '.join(map(str, returned))}; choose one by --model.output KEY"
-    if isinstance(returned, tuple | list):
-        kind, n = type(returned).__name__, len(returned)
-        return f"a {kind} of {n}; choose one by --model.output NUMBER"
-    return f"a {type(returned).__name__}; choose one of its attributes by --model.output NAME"
 
 
 OnDecode = Callable[[int, int], None]

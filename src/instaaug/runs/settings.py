@@ -51,6 +51,7 @@ Pair = tuple[float, float]
 Bands = Pair | dict[str, Pair]
 Levels = tuple[tuple[float, int], ...]
 ChannelValues = Literal["imagenet"] | tuple[float, ...]
+OUTPUT = "Key of a dict or number in a tuple, if the model returns that; else its logits."
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,7 @@ class ModelSettings(Settings):
     main = "name"
 
     name: str = setting("auto", "A name from `instaaug list models`, timm:NAME, module:function.")
+    output: str | None = setting(None, OUTPUT)
     width: float = setting(1.0, "Multiplies the channels of a named model.", at_least=0)
     stem_stride: int = setting(
         0, "Stride of PreActResNet's first layer; 0 is 2 from 64 pixels on, else 1.", at_least=0
@@ -506,9 +508,7 @@ class NetworkSettings(Settings):
         "`instaaug train`.",
         path=True,
     )
-    output: str | None = setting(
-        None, "Key of a dict or number in a tuple, if the model returns that; else its logits."
-    )
+    output: str | None = setting(None, OUTPUT)
     mean: ChannelValues | None = setting(
         None,
         "Mean to normalize images in [0, 1] with: one number, one per channel, or imagenet; the "

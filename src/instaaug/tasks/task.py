@@ -25,7 +25,7 @@ from instaaug.data import LabeledImages
 from instaaug.errors import ArgumentError, NonFiniteError
 from instaaug.functional.processes import mean_over_processes, step_generator
 from instaaug.networks.encoders import PenultimateFeatures
-from instaaug.networks.model_interface import evaluation_mode
+from instaaug.networks.model_interface import evaluation_mode, pick_output
 from instaaug.objectives import Usefulness
 from instaaug.scores import Tally
 from instaaug.shapes import Images
@@ -64,7 +64,8 @@ class AugmentedTask(LightningModule, ABC):
     the step alone, so that a run can be resumed anywhere.
 
     Arguments:
-        model: The model; it sees augmented, normalized images.
+        model: The model; it sees augmented, normalized images. Of a dict or a tuple that it
+            returns, ``logits`` or the first entry count.
         augmenter: The augmenter; its parameters, if any, are trained too.
         optimization: Of the model.
         phi_optimization: Of the augmenter.
@@ -172,7 +173,9 @@ class AugmentedTask(LightningModule, ABC):
 
     @override
     def forward(self, x: Tensor) -> Tensor:
-        return self.predictor(self.augmenter.canonical(self.normalize(x)))
+        outputs = pick_output(self.predictor(self.augmenter.canonical(self.normalize(x))))
+        assert isinstance(outputs, Tensor)  # noqa: S101  # training has checked it
+        return outputs
 
     @override
     def configure_optimizers(self) -> Any:
@@ -386,7 +389,8 @@ class AugmentedTask(LightningModule, ABC):
         separate = self.phi_step == "separate" or self.cross_fit is not None
         return (separate and self.usefulness is None) or isinstance(self.augmenter, HeldOutLearner)
 
-    def _losses(self, outputs: Any, targets: Tensor) -> Tensor:
+    def _losses(self, returned: Any, targets: Tensor) -> Tensor:
+        outputs: Any = pick_output(returned)
         self.check_outputs(outputs, len(targets))
         losses = self.losses(outputs, targets)
         check_finite_losses(losses, step=self.n_steps, epoch=self.current_epoch)
