@@ -10,13 +10,12 @@ from transformers import Trainer, TrainerCallback
 from typing_extensions import override
 
 from instaaug.augmentation import InstaAug, weights_file
+from instaaug.augmentation.hub import WEIGHTS
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.functional.processes import copy_first_process, mean_over_processes
 from instaaug.networks.model_interface import output_rows
 
 __all__ = ["InstaAugTrainer"]
-
-WEIGHTS = "aug.safetensors"
 
 
 class InstaAugTrainer(Trainer):

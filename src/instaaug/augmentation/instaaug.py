@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import torch
@@ -10,7 +11,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor, nn
 from typing_extensions import override
 
-from instaaug.augmentation import checks, weights_file
+from instaaug.augmentation import checks, hub, weights_file
 from instaaug.augmentation.augmenter import AugmentedBatch, Augmenter
 from instaaug.augmentation.entropy_parts import EntropyParts, Per
 from instaaug.augmentation.plan import PlanShape, ResizedImage, ViewPlan
@@ -615,6 +616,46 @@ class InstaAug(Augmenter):
             aug._build(settings, network)  # noqa: SLF001
         weights_file.load_tensors(path, aug, tensors)
         return aug
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write ``aug.safetensors``, as :meth:`save` does, and a page on it into a folder."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.save(folder / hub.WEIGHTS)
+        hub.write_card(folder, self)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | Path,
+        *,
+        revision: str | None = None,
+        network: FeatureNetwork | None = None,
+    ) -> "InstaAug":
+        """Read what :meth:`save_pretrained` wrote, or :meth:`push_to_hub`; runs no code of theirs.
+
+        Arguments:
+            name: A folder, or the id of a repository on Hugging Face's Hub.
+            revision: Branch, tag or commit of the repository.
+            network: As in :meth:`load`.
+        """
+        return cls.load(hub.find_weights(name, revision=revision), network=network)
+
+    def push_to_hub(
+        self, repo_id: str, *, private: bool | None = None, commit_message: str = "Add augmenter"
+    ) -> str:
+        """Put the augmenter into a repository on Hugging Face's Hub; gives its address.
+
+        Arguments:
+            repo_id: Such as ``"user/flowers-aug"``; it is made if need be.
+            private: Whether a new repository is private; None leaves it to the account.
+            commit_message: Says what this version is.
+        """
+        with TemporaryDirectory() as folder:
+            self.save_pretrained(folder)
+            return hub.upload(
+                Path(folder), repo_id, private=private, commit_message=commit_message
+            )
 
     @override
     def extra_repr(self) -> str:
