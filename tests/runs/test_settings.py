@@ -323,6 +323,7 @@ EFFECTS: Mapping[str, Effect] = {
     "trainer.num_nodes": (2, of_trainer("num_nodes")),
     "trainer.strategy": ("fsdp", of_trainer("strategy")),
     "trainer.precision": ("bf16-mixed", of_trainer("precision")),
+    "trainer.logger": (["csv"], lambda seen: [type(one) for one in seen.trainer["logger"]]),
     "trainer.log_every_n_steps": (1, of_trainer("log_every_n_steps")),
     "trainer.checkpoint_minutes": (1.0, checkpoint_minutes),
     "trainer.compile": (True, lambda seen: seen.is_compiled),

@@ -175,7 +175,8 @@ def _read_value(name: str, text: str, kind: Any) -> Any:
 def _takes_list(kind: Any) -> bool:
     """Whether a value may be a list of any length, of names or numbers."""
     lists = [get_args(part) for part in _union_parts(kind) if get_origin(part) is tuple]
-    return any(args[-1] is ... and args[0] in (str, int, float) for args in lists)
+    kinds = [get_origin(args[0]) or args[0] for args in lists if args[-1] is ...]
+    return any(kind in (str, int, float, Literal) for kind in kinds)
 
 
 def _identifier(name: str) -> str:

@@ -409,9 +409,11 @@ class TrainerSettings(Settings):
         "auto", "How several processes share the work: Lightning's name; auto is ddp for several."
     )
     precision: str = setting("32-true", "Lightning's precision, such as bf16-mixed.")
-    log_every_n_steps: int = setting(
-        20, "Steps between points of the TensorBoard curves.", at_least=1
+    logger: tuple[Literal["tensorboard", "csv", "wandb", "mlflow"], ...] = setting(
+        ("tensorboard",),
+        "Where curves go, beside metrics.csv: tensorboard, csv, wandb, mlflow; or several.",
     )
+    log_every_n_steps: int = setting(20, "Steps between points of these curves.", at_least=1)
     checkpoint_minutes: float = setting(
         5.0, "Longest time between checkpoints within an epoch of one process.", at_least=0
     )

@@ -13,7 +13,7 @@ import torch
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Trainer, seed_everything
 from lightning.pytorch.callbacks import Callback
-from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.loggers import Logger
 from safetensors.torch import save
 from torch import Tensor
 
@@ -30,6 +30,7 @@ from instaaug.networks.model_interface import evaluation_mode
 from instaaug.runs.build import build_task, settle_phi
 from instaaug.runs.folder import DataFacts, Run, check_outside
 from instaaug.runs.lightning import forward_interrupts, quiet_lightning
+from instaaug.runs.loggers import check_loggers, make_loggers
 from instaaug.runs.policy_search import check_search, prepare_policy
 from instaaug.runs.settings import TrainSettings
 from instaaug.scores import ContrastTally
@@ -209,6 +210,7 @@ def _prepare(
     callbacks: list[Callback],
     on_decode: OnProgress | None,
 ) -> _TrainingParts:
+    check_loggers(config.trainer.logger)
     if config.trainer.threads:
         torch.set_num_threads(config.trainer.threads)
     splits = load_splits(config, on_decode)
@@ -233,8 +235,10 @@ def _prepare(
     _show_images(task, splits.train)
     if config.trainer.compile:
         compile_training(task.model)
-    with quiet_lightning(), _explain_refusals():
-        trainer = _make_trainer(run, config, splits, callbacks)
+    with quiet_lightning():
+        loggers = make_loggers(config.trainer.logger, run.path, config.flatten())
+        with _explain_refusals():
+            trainer = _make_trainer(run, config, splits, callbacks, loggers)
     return _TrainingParts(splits, facts, task, trainer)
 
 
@@ -405,7 +409,11 @@ def _sample_images(data: LabeledImages) -> Tensor:
 
 
 def _make_trainer(
-    run: Run, config: TrainSettings, splits: DataSplits, callbacks: list[Callback]
+    run: Run,
+    config: TrainSettings,
+    splits: DataSplits,
+    callbacks: list[Callback],
+    loggers: list[Logger],
 ) -> Trainer:
     return Trainer(
         accelerator=config.trainer.accelerator,
@@ -414,7 +422,7 @@ def _make_trainer(
         strategy=_strategy(config),
         precision=config.trainer.precision,  # type: ignore[arg-type]
         max_epochs=config.trainer.max_epochs,
-        logger=TensorBoardLogger(run.path, name="", version="tensorboard"),
+        logger=loggers,
         log_every_n_steps=config.trainer.log_every_n_steps,
         num_sanity_val_steps=0,
         enable_progress_bar=False,
