@@ -124,9 +124,10 @@ def test_a_resumed_fit_ends_with_the_same_bits(tmp_path: Path) -> None:
 def test_gradients_are_accumulated_for_phi_as_for_the_model() -> None:
     """Exact gradients, so that two batches of eight weigh as much as one of sixteen."""
     both = []
-    for size, options in ((16, {}), (8, {"accumulate_grad_batches": 2})):
+    for size, n in ((16, 1), (8, 2)):
         aug = augmenter(estimator="exact", rule="fixed")
-        fit(Plain(), [InstaAugCallback(aug)], loader(size=size), epochs=1, **options)
+        data = loader(size=size)
+        fit(Plain(), [InstaAugCallback(aug)], data, epochs=1, accumulate_grad_batches=n)
         both.append(parameters_of(aug))
     assert torch.allclose(both[0], both[1], atol=1e-6)
     assert not torch.allclose(both[0], parameters_of(augmenter(estimator="exact")), atol=1e-4)
@@ -175,7 +176,7 @@ class Unlabeled(Plain):
 
 def test_a_batch_may_be_the_images_alone() -> None:
     module = Unlabeled()
-    only = DataLoader(images()[0], batch_size=16)  # type: ignore[arg-type]
+    only: DataLoader[Any] = DataLoader(images()[0], batch_size=16)  # type: ignore[arg-type]
     fit(module, [InstaAugCallback(augmenter())], only, epochs=1)
     assert not module.seen[0].equal(images()[0])
 

@@ -52,8 +52,8 @@ def rows(names: tuple[str, str] = ("pixel_values", "labels")) -> list[dict[str, 
 def trainer(folder: Path, aug: InstaAug, **options: Any) -> Any:
     from instaaug.adapters.transformers import InstaAugTrainer
 
-    given = {n: options.pop(n) for n in ("train_dataset", "optimizers") if n in options}
-    given |= {n: options.pop(n) for n in ("compute_loss_func",) if n in options}
+    names = ("train_dataset", "optimizers", "compute_loss_func")
+    given = {name: options.pop(name) for name in names if name in options}
     arguments = {
         "num_train_epochs": 2, "per_device_train_batch_size": BATCH, "save_strategy": "no",
         "report_to": [], "use_cpu": True, "disable_tqdm": True, "logging_steps": 1,
@@ -77,7 +77,10 @@ def test_it_takes_the_steps_of_a_loop_written_by_hand(tmp_path: Path) -> None:
 
     images = torch.stack([row["pixel_values"] for row in rows()])
     mine, model = augmenter(estimator="exact"), Linear()
-    groups = [{"params": model.parameters()}, {"params": mine.parameters(), "lr": 1e-3}]
+    groups: list[dict[str, Any]] = [
+        {"params": model.parameters()},
+        {"params": mine.parameters(), "lr": 1e-3},
+    ]
     optimizer = torch.optim.SGD(groups, lr=0.01)
     for x in seen:
         y = torch.stack([(images == one).flatten(1).all(dim=1).nonzero()[0, 0] % 2 for one in x])

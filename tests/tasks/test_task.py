@@ -367,6 +367,27 @@ class Stream(IterableDataset[tuple[Tensor, Tensor]]):
         yield from (DATA[i] for i in range(len(DATA)))
 
 
+class Endless(IterableDataset[tuple[Tensor, Tensor]]):
+    """As streams of web data are."""
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        while True:
+            yield from (DATA[i] for i in range(len(DATA)))
+
+
+def test_a_stream_trains_for_epochs_of_a_stated_length() -> None:
+    """As a data set of that length would: the schedule, too, knows it."""
+    cycle = Optimization("sgd", 0.1, schedule="one_cycle")
+    histories = []
+    few = BatchLoader(DATA.subset(range(24)), 8)
+    for loader, n_batches in ((DataLoader(Endless(), 8), 3), (few, None)):
+        task = supervised(rotation(), optimization=cycle)
+        fit(task, loader, epochs=2, limit_train_batches=n_batches)
+        histories.append(task.history)
+    assert histories[0] == histories[1]
+    assert [row["step"] for row in histories[0]] == [3, 6]
+
+
 def test_a_users_data_set_in_a_plain_loader_trains_as_well() -> None:
     task = supervised(rotation())
     fit(task, DataLoader(Pairs(), 8), DataLoader(Pairs(), 8), epochs=4)

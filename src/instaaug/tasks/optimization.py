@@ -98,7 +98,8 @@ class Optimization:
         if self.schedule in ("one_cycle", "cosine", "steps"):
             raise ArgumentError(
                 "`schedule` must be constant or plateau where the number of batches is not "
-                f"known: got {self.schedule!r}. Or give the loader a length."
+                f"known: got {self.schedule!r}. Or give the loader a length, or the trainer "
+                "limit_train_batches."
             )
 
     def make_optimizer(self, parameters: Iterable[nn.Parameter]) -> Optimizer:
