@@ -133,6 +133,16 @@ def test_gradients_are_accumulated_for_phi_as_for_the_model() -> None:
     assert not torch.allclose(both[0], parameters_of(augmenter(estimator="exact")), atol=1e-4)
 
 
+def test_mixed_precision_trains_as_full_precision_does_nearly() -> None:
+    aug, module = augmenter(), Plain()
+    fit(module, [InstaAugCallback(aug)], epochs=1, precision="bf16-mixed")
+    full = augmenter()
+    fit(Plain(), [InstaAugCallback(full)], epochs=1)
+    assert {p.dtype for p in aug.parameters()} == {torch.float32}
+    assert not parameters_of(aug).equal(parameters_of(augmenter()))
+    assert torch.allclose(parameters_of(aug), parameters_of(full), atol=5e-3)
+
+
 class Pair(NamedTuple):
     image: Tensor
     label: Tensor
