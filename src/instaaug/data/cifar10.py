@@ -91,7 +91,7 @@ def _classes(folder: Path) -> tuple[str, ...]:
     path = folder / "batches.meta.txt"
     if not path.is_file():
         return CLASSES
-    names = tuple(path.read_text(encoding="utf-8").split())
+    names = tuple(path.read_text(encoding="utf-8", errors="replace").split())
     if len(names) != len(CLASSES):
         raise DataError(
             f"{str(path)!r} must name {len(CLASSES)} classes: got {len(names)}. Copy the file "
@@ -122,7 +122,7 @@ def _strip(path: Path) -> np.ndarray:
     try:
         with Image.open(path, formats=("PNG",)) as image:
             pixels = np.array(image.convert("RGB"))
-    except (OSError, SyntaxError) as error:  # Pillow's word for a broken chunk
+    except Exception as error:  # on damaged files decoders raise anything
         raise DataError(f"{refusal(path)}{error}. Copy the file again.") from error
     return pixels.reshape(-1, SIDE, SIDE, 3)
 
@@ -130,11 +130,12 @@ def _strip(path: Path) -> np.ndarray:
 def _labels(path: Path, n: int) -> list[int]:
     try:
         labels = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(
             f"{str(path)!r} must be a JSON list of labels: it cannot be read ({error})."
         ) from error
-    whole = isinstance(labels, list) and all(isinstance(label, int) for label in labels)
+    known = range(len(CLASSES))
+    whole = isinstance(labels, list) and all(type(n) is int and n in known for n in labels)
     if not whole or len(labels) != n:
         raise DataError(
             f"{str(path)!r} must be a list of {n} numbers, one for each image: got "

@@ -462,7 +462,7 @@ def read_table(
     missing: list[str] = []
     for number, cells in rows:
         entry = _entry(cells, columns, f"row {number} of {str(file)!r}", file.parent, task)
-        if entry.path.is_file():
+        if _is_file(entry.path):
             entries.append(entry)
         else:
             missing.append(str(entry.path))
@@ -483,6 +483,14 @@ def read_table(
         on_progress=on_progress,
         skipped=[f"{name!r} was left out: there is no such file." for name in missing],
     )
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is such a file; no file has a name that the system refuses."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def _read_rows(file: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:

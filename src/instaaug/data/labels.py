@@ -21,6 +21,7 @@ __all__ = [
 ]
 
 TaskKind = Literal["classification", "regression"]
+MOST_DIGITS = 300  # of a number within a name; Python refuses to read some thousands
 
 
 def check_task(task: str) -> None:
@@ -37,7 +38,8 @@ def natural_order(name: str) -> tuple[list[tuple[int, int, str]], str]:
         ['a', 'b9', 'b10']
     """
     parts = [part for part in re.split(r"([0-9]+)", name) if part]
-    return [(0, int(p), "") if p.isdecimal() else (1, 0, p) for p in parts], name
+    numbers = {part for part in parts if part.isdecimal() and len(part) <= MOST_DIGITS}
+    return [(0, int(p), "") if p in numbers else (1, 0, p) for p in parts], name
 
 
 def number_classes(
@@ -77,7 +79,7 @@ def class_labels(values: np.ndarray, *, where: Callable[[int], str]) -> list[str
         DataError: If a number is negative or not whole.
     """
     if values.dtype.kind in "US":
-        return [str(value) for value in values.astype(str)]
+        return [str(value) for value in _text(values)]
     if values.dtype.kind not in "iufb":
         raise DataError(
             f"Class labels must be numbers or strings: got {values.dtype}. Convert them first."
@@ -90,6 +92,16 @@ def class_labels(values: np.ndarray, *, where: Callable[[int], str]) -> list[str
             'For targets that are measured, choose task="regression".'
         )
     return [str(value) for value in values.astype(np.int64).tolist()]
+
+
+def _text(values: np.ndarray) -> np.ndarray:
+    try:
+        return values.astype(str)
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"Class labels must be text in ASCII where they are bytes: {error.object!r} is not. "
+            "Save them as strings."
+        ) from None
 
 
 def regression_targets(values: np.ndarray, *, where: Callable[[int], str]) -> Tensor:

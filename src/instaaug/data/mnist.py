@@ -23,6 +23,7 @@ FASHION = (
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 PREFIXES = {"train": "train", "test": "t10k"}
 FILES = "the four idx files (train-images-idx3-ubyte, …, plain or .gz)"
+MOST_BYTES = 1 << 30  # of an unpacked file
 BELOW = (".", "raw", "MNIST/raw", "FashionMNIST/raw")  # the latter as torchvision leaves them
 
 
@@ -150,34 +151,40 @@ def read_idx(path: Path, n_axes: int) -> np.ndarray:
     Raises:
         DataError: If it is damaged, of another kind, or not as long as its header says.
     """
-    data = _read_bytes(path)
     expected = 0x0800 + n_axes  # 8: unsigned bytes
     header = 4 + 4 * n_axes
+    data = _read_bytes(path, header)
     magic = int.from_bytes(data[:4], "big")
     if len(data) < header or magic != expected:
         raise DataError(
             f"{str(path)!r} must begin with the magic number {expected} of an idx file of "
-            f"{'images' if n_axes == 3 else 'labels'}: it has {len(data):,} bytes and begins with "
-            f"{magic}. Check that it is the file its name says."
+            f"{'images' if n_axes == 3 else 'labels'}: it has "
+            f"{path.stat().st_size:,} bytes and begins with {magic}. Check that it is "
+            "the file its name says."
         )
     shape = tuple(int.from_bytes(data[at : at + 4], "big") for at in range(4, header, 4))
-    size = len(data) - header
-    if size != math.prod(shape):
+    n = math.prod(shape)
+    if n > MOST_BYTES:
         raise DataError(
-            f"{str(path)!r} must hold {' × '.join(map(str, shape))} = {math.prod(shape):,} bytes "
-            f"after its header: got {size:,}. Copy the file again."
+            f"{str(path)!r} must hold at most {MOST_BYTES:,} bytes: its header says "
+            f"{' × '.join(map(str, shape))}. Check that it is the file its name says."
+        )
+    data = _read_bytes(path, header + n + 1)  # no more than it should have: it may be a bomb
+    size = len(data) - header
+    if size != n:
+        raise DataError(
+            f"{str(path)!r} must hold {' × '.join(map(str, shape))} = {n:,} bytes after its "
+            f"header: got {'more' if size > n else f'{size:,}'}. Copy the file again."
         )
     return np.frombuffer(data, dtype=np.uint8, offset=header).reshape(shape)
 
 
-def _read_bytes(path: Path) -> bytes:
-    data = path.read_bytes()
-    if path.suffix != ".gz":
-        return data
+def _read_bytes(path: Path, most: int) -> bytes:
     try:
-        return gzip.decompress(data)
-    except (OSError, EOFError, zlib.error) as error:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            return file.read(most)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(
-            f"{str(path)!r} must be a whole gzip file: its {len(data):,} bytes cannot be unpacked "
-            f"({error}). Copy the file again."
+            f"{str(path)!r} must be a whole gzip file: its {path.stat().st_size:,} bytes cannot "
+            f"be unpacked ({error}). Copy the file again."
         ) from error

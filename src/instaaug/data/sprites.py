@@ -110,20 +110,28 @@ def load_mario_iggy(path: str | Path) -> Float[Tensor, "2 3 32 32"]:
             "public code (g-benton/learning-invariances); the built-in sprites need no file."
         )
     try:
-        file = np.load(path, allow_pickle=False)
-    except (ValueError, OSError) as error:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+            found = {name: file[name] for name in ("mario", "iggy") if name in file.files}
+    except Exception as error:  # on damaged files NumPy raises anything
         raise ArgumentError(
             f"`path` must be a NumPy archive: {str(path)!r} cannot be read as one."
         ) from error
-    with file:
-        missing = {"mario", "iggy"} - set(file.files)
-        if missing:
-            raise ArgumentError(
-                f"`path` must hold the arrays 'mario' and 'iggy': {str(path)!r} lacks "
-                f"{', '.join(sorted(missing))}."
-            )
-        arrays = np.concatenate([file["mario"], file["iggy"]])
-    return torch.from_numpy(arrays).float()
+    if missing := {"mario", "iggy"} - set(found):
+        raise ArgumentError(
+            f"`path` must hold the arrays 'mario' and 'iggy': {str(path)!r} lacks "
+            f"{', '.join(sorted(missing))}."
+        )
+    wrong = [
+        array.shape
+        for array in found.values()
+        if array.shape != (1, 3, 32, 32) or array.dtype.kind not in "iuf"
+    ]
+    if wrong:
+        raise ArgumentError(
+            f"`path` must hold two sprites of 32 × 32 pixels: {str(path)!r} has one of shape "
+            f"{wrong[0]}."
+        )
+    return torch.from_numpy(np.concatenate(list(found.values()))).float()
 
 
 class RotatedSprites(Dataset[tuple[Tensor, Tensor]]):

@@ -108,7 +108,7 @@ def _check_known(root: Path, unknown: set[str]) -> None:
 
 
 def _wnids(root: Path) -> list[str]:
-    wnids = sorted((root / "wnids.txt").read_text(encoding="utf-8").split())
+    wnids = sorted((root / "wnids.txt").read_text(encoding="utf-8", errors="replace").split())
     if not wnids:
         raise DataError(f"{str(root / 'wnids.txt')!r} must name at least one class: it is empty.")
     return wnids
@@ -147,7 +147,8 @@ def _validation_rows(root: Path) -> Iterator[tuple[str, str, Box]]:
 def _rows(path: Path, n_columns: int, columns: str) -> Iterator[list[str]]:
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {str(path)!r}. Unpack the whole set again.")
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    text = path.read_text(encoding="utf-8", errors="replace")
+    for number, line in enumerate(text.splitlines(), start=1):
         row = line.split("\t")
         if len(row) != n_columns:
             raise DataError(
