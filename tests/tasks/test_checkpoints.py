@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from instaaug.errors import DiskError
+from instaaug.errors import DiskError, WeightsFileError
 from instaaug.runs import training
 from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import train
@@ -343,3 +343,19 @@ def test_checkpoints_are_made_when_they_are_due(
         plugins=[Noting()],
     )
     assert made == at_steps
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"no checkpoint", b"PK\x03\x04", b"\x80\x02.", b"\x80\x02J\x01", b"\x80\x02h\x05."),
+        *(b"\x80\x02K\x01Q.", b"\x80\x7f.", b"\x80\x02(" + b"(" * 10_000),
+    ],
+)
+def test_a_checkpoint_that_is_none_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "last.ckpt"
+    path.write_bytes(content)
+    with pytest.raises(
+        WeightsFileError, match=r"last\.ckpt' cannot be read .* start the run over"
+    ):
+        WholeCheckpointIO().load_checkpoint(path)
