@@ -298,13 +298,69 @@ def test_an_empty_file_means_the_defaults(tmp_path: Path) -> None:
     assert Run(tmp_path).read_settings() == TrainSettings()
 
 
+SPOILED_FACTS: tuple[dict[str, Any], ...] = (
+    {"n_targets": "2"},
+    {"n_targets": -1},
+    {"n_targets": 10**9},
+    {"n_targets": 10**9, "classes": []},
+    {"channels": 10**9},
+    {"image_size": 10**9},
+    {"decode_size": 10**400},
+    {"decode_size": -1},
+    {"mean": [0.5]},
+    {"std": [0.2, 0.2, float("nan")]},
+)
+
+
 @pytest.mark.parametrize(
-    "content", ["{", "[]", "{}", "3", json.dumps({**asdict(FACTS), "n_targets": "2"})]
+    "content",
+    [
+        *("{", "[]", "{}", "3", "[" * 100_000),
+        *(json.dumps({**asdict(FACTS), **changes}) for changes in SPOILED_FACTS),
+    ],
 )
 def test_facts_that_were_spoiled_are_refused(run: Run, content: str) -> None:
     run.facts_file.write_text(content)
-    with pytest.raises(DataError, match=r"data\.json' must be as the run wrote it: "):
+    words = r"data\.json' must be as the run wrote it|does not fit the settings of its run"
+    with pytest.raises((DataError, WeightsFileError), match=words):
         load_task(run)
+
+
+@pytest.mark.parametrize("width", [10**5, 10**12, 10**30])
+def test_settings_that_ask_for_more_weights_than_there_are_are_refused(
+    run: Run, width: int
+) -> None:
+    settings = CONFIG.override({"model.width": width}).to_mapping()
+    run.config_file.write_text(yaml.safe_dump(settings))
+    with pytest.raises(WeightsFileError, match="does not fit the settings of its run: "):
+        load_task(run)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[" * 100_000,
+        "[]",
+        '{"validation": "x"}',
+        '{"validation": [1]}',
+        '{"rows": []}',
+        '{"rows": [], "temperatures": []}',
+        '{"rows": [], "temperatures": {"1": 0}}',
+        '{"rows": [], "temperatures": {"1": NaN}}',
+        '{"rows": [], "temperatures": {"-1": 1}}',
+        f'{{"rows": [], "temperatures": {{"1": {10**400}}}}}',
+    ],
+)
+def test_results_that_were_spoiled_are_refused(run: Run, content: str) -> None:
+    run.results_file.write_text(content)
+    with pytest.raises(DataError, match=r"results\.json' must be as the run wrote it"):
+        run.read_results()
+
+
+def test_images_of_a_fit_that_are_no_text_are_refused(run: Run) -> None:
+    run.fit_images_file.write_bytes(b"\xff")
+    with pytest.raises(DataError, match=r"fit_images\.txt' must be as the run wrote it: it is no"):
+        run.read_fit_images()
 
 
 def test_a_hostile_run_cannot_call_a_function_with_words_of_its_own(

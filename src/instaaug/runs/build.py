@@ -1,7 +1,8 @@
 """From settings and data to a task: which parts with which numbers."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -9,12 +10,16 @@ from typing import Any, Literal
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.modules.module import (
+    register_module_buffer_registration_hook,
+    register_module_parameter_registration_hook,
+)
 
 from instaaug.augmentation import Augmenter, InstaAug
 from instaaug.augmentation.at_test_time import Merging
 from instaaug.data import LabeledImages
-from instaaug.errors import ArgumentError, DataError, WeightsFileError
+from instaaug.errors import ArgumentError, DataError, InstaAugError, WeightsFileError
 from instaaug.methods import Distortions, find_method
 from instaaug.networks import make_model
 from instaaug.networks.encoders import remove_head
@@ -47,6 +52,7 @@ __all__ = [
     "transform_names",
 ]
 
+MOST_SMALL = 1 << 24  # numbers that a task may have beyond those on disk
 CLOSED_FORM = ("closed_form", "auto")
 OWN_STEPS = ("validation", "held_out", "rotating")  # of φ, where it looks for a low loss
 USUAL_RATE, RATE_OF_COLORS = 1e-3, 1e-5  # of φ
@@ -120,7 +126,9 @@ def load_task(run: Run) -> AugmentedTask:
             f"The run {str(run.path)!r} has not finished: there is no model.safetensors. "
             f"`instaaug resume {shlex.quote(str(run.path))}` goes on with it."
         )
-    task = build_task(config, run.read_facts())
+    facts = run.read_facts()
+    with _no_larger_than_held(run):
+        task = build_task(config, facts)
     run.load_tensors(run.model_file, task.model)
     if task.augmenter.state_dict():
         if not run.augmenter_file.is_file():
@@ -133,6 +141,33 @@ def load_task(run: Run) -> AugmentedTask:
         _load_probes(task, run.probe_file)
     _follow_validation(task.augmenter, run)
     return task.eval()
+
+
+@contextmanager
+def _no_larger_than_held(run: Run) -> Iterator[None]:
+    """Raise if settings ask for far more weights than the run holds, before memory is filled."""
+    files = [file for file in (run.model_file, run.augmenter_file) if file.is_file()]
+    room = MOST_SMALL + sum(file.stat().st_size for file in files)
+    refusal = f"{str(run.model_file)!r} does not fit the settings of its run: "
+
+    def count(_module: nn.Module, _name: str, tensor: Tensor | None) -> None:
+        nonlocal room
+        room -= 0 if tensor is None else tensor.numel()
+        if room < 0:
+            raise WeightsFileError(f"{refusal}they ask for more weights than it holds.")
+
+    hooks = (register_module_parameter_registration_hook, register_module_buffer_registration_hook)
+    handles = [register(count) for register in hooks]  # called before weights get their values
+    try:
+        yield
+    except InstaAugError:
+        raise
+    except (RuntimeError, ArithmeticError, ValueError, TypeError, MemoryError) as error:
+        words = " ".join(str(error).split())[:200]
+        raise WeightsFileError(f"{refusal}{words}") from error
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def _follow_validation(augmenter: Augmenter, run: Run) -> None:

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib import metadata
+from math import inf, isfinite
 from pathlib import Path
+from reprlib import repr  # noqa: A004  # a hostile file may hold a value of any length
 from typing import Any
 
 import torch
@@ -33,12 +35,14 @@ from instaaug.runs.settings import (
     TtaSettings,
     read_run_settings,
 )
+from instaaug.safe_files import read_json
 from instaaug.yaml_files import read_yaml
 
 __all__ = ["DataFacts", "Run", "check_outside", "remove_files"]
 
 PACKAGES = ("torch", "lightning", "numpy", "pillow", "safetensors")
 PICTURE_HEIGHT = 768
+MOST_PIXELS = 1 << 14  # of a side
 MADE_BY = {"train": "instaaug train", "tta": "instaaug tta fit", "transfer": "instaaug transfer"}
 
 
@@ -103,6 +107,7 @@ class DataFacts:
         Raises:
             TypeError: If a value is absent, unknown or of another type. The number of outputs, for
                 one, is passed to the function that the settings name as the model.
+            ValueError: If values do not fit one another.
         """
         counts, texts = ("image_size", "channels", "n_targets", "decode_size"), ("split_hash",)
         wrong = [name for name in counts if type(values.get(name)) is not int]
@@ -116,7 +121,22 @@ class DataFacts:
         if wrong:
             raise TypeError(f"its {wrong[0]} is of another type")
         values = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-        return cls(**values)
+        facts = cls(**values)
+        facts._check()
+        return facts
+
+    def _check(self) -> None:
+        """Raise if these are no facts that a run writes."""
+        sides, n = (self.image_size, self.decode_size), self.n_targets
+        if not all(1 <= side <= MOST_PIXELS for side in sides) or self.channels not in (1, 3):
+            raise ValueError(
+                f"it has {self.channels} channels of {sides[0]} and {sides[1]} pixels"
+            )
+        if n < 1 or (self.classes and n != len(self.classes)):
+            raise ValueError(f"it has {n} outputs for {len(self.classes)} classes")
+        for numbers in (self.mean, self.std):
+            if numbers and (len(numbers) != self.channels or not all(map(isfinite, numbers))):
+                raise ValueError(f"its mean or std is {repr(numbers)}")
 
 
 class Run:
@@ -270,9 +290,10 @@ class Run:
 
     def read_facts(self) -> DataFacts:
         """What the model must know of its data."""
+        content = read_json(self.facts_file)
         try:
-            return DataFacts.from_dict(json.loads(self.facts_file.read_text(encoding="utf-8")))
-        except (ValueError, TypeError, AttributeError) as error:
+            return DataFacts.from_dict(content)
+        except (ValueError, TypeError) as error:
             raise DataError(
                 f"{str(self.facts_file)!r} must be as the run wrote it: {error}. Restore it, or "
                 "begin a new run."
@@ -280,7 +301,13 @@ class Run:
 
     def read_fit_images(self) -> list[str]:
         """Hashes of the images that φ has learned from."""
-        return self.fit_images_file.read_text(encoding="ascii").split()
+        try:
+            return self.fit_images_file.read_text(encoding="ascii").split()
+        except UnicodeDecodeError:
+            raise DataError(
+                f"{str(self.fit_images_file)!r} must be as the run wrote it: it is no text. "
+                "Restore it, or begin a new run."
+            ) from None
 
     def check_split(self, split_hash: str) -> None:
         """Raise if the data are not those that the run began with: some might be scored."""
@@ -293,12 +320,13 @@ class Run:
 
     def read_results(self) -> dict[str, Any]:
         """The content of ``results.json``; raise if it is damaged."""
+        results = read_json(self.results_file)
         try:
-            results = json.loads(self.results_file.read_text(encoding="utf-8"))
+            dict(results.get("validation") or {})
             if "rows" in results:
-                _ = {int(n): float(value) for n, value in results["temperatures"].items()}
-            return dict(results)
-        except (ValueError, TypeError, KeyError) as error:
+                _check_temperatures(results["temperatures"])
+            return results
+        except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
             raise DataError(
                 f"{str(self.results_file)!r} must be as the run wrote it: {error}. Restore it, or "
                 "begin a new run."
@@ -344,6 +372,12 @@ class Run:
             raise WeightsFileError(
                 f"{str(path)!r} does not fit the settings of its run: {words}"
             ) from None
+
+
+def _check_temperatures(found: Any) -> None:
+    for n, temperature in found.items():
+        if int(n) < 0 or not 0 < float(temperature) < inf:
+            raise ValueError(f"the temperature of {repr(n)} views is {repr(temperature)}")
 
 
 def _named_after(file: Path, model: str) -> Path:
