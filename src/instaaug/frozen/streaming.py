@@ -350,7 +350,7 @@ def _fingerprint(aug: InstaAug, table: ViewTable, stream: ImageStream, learning:
         _crc(table.outputs), _crc(table.targets.numpy()),
     ]  # fmt: skip
     digest = hashlib.sha256(json.dumps(facts).encode())
-    hash_state(digest, aug)  # as it is before the first step
+    hash_state(digest.update, aug)  # as it is before the first step
     return digest.hexdigest()
 
 

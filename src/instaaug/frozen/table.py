@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -147,22 +148,22 @@ class FrozenViews:
     def fingerprint(self) -> str:
         """Changes with the model's state, the views, and how they are made."""
         digest = hashlib.sha256()
-        hash_state(digest, self.model)
+        hash_state(digest.update, self.model)
         digest.update(self.rows.contiguous().numpy().tobytes())
         config = {**self.transform.to_config(), "padding_mode": self.padding_mode}
         digest.update(json.dumps([config, repr(self.features), self.map_size]).encode())
         return digest.hexdigest()
 
 
-def hash_state(digest: "hashlib._Hash", module: nn.Module) -> None:
-    """Add the state of a module to a digest."""
+def hash_state(update: Callable[[Any], None], module: nn.Module) -> None:
+    """Pass the state of a module, bytes after bytes, to the ``update`` of a digest."""
     for name, value in sorted(module.state_dict().items()):
         if not isinstance(value, Tensor):  # a module's extra state
-            digest.update(f"{name} {value!r}".encode())
+            update(f"{name} {value!r}".encode())
             continue
-        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
         flat = value.detach().cpu().contiguous().flatten()
-        digest.update(flat.view(torch.uint8).numpy().data if flat.numel() else b"")
+        update(flat.view(torch.uint8).numpy().data if flat.numel() else b"")
 
 
 def bytes_per_image(views: FrozenViews, images: NormalizedImages) -> int:
