@@ -194,7 +194,7 @@ def test_a_damaged_cache_is_built_again(
     np.testing.assert_array_equal(read(paths).pixels, expected)
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1, 2]", '{"bad": 3}', "\0"])
+@pytest.mark.parametrize("text", ["", "{}", "[1, 2]", '{"bad": 3}', "\0", "[" * 10_000])
 def test_a_damaged_record_is_built_again(
     paths: list[Path], read: Read, tmp_path: Path, text: str
 ) -> None:

@@ -259,9 +259,10 @@ def test_what_another_search_left_is_not_taken_for_this_one(
             found(folder=tmp_path, **other)
     with pytest.raises(DataError, match="from a search with other settings"):
         found(CONFIG.override({"seed": 5}), folder=tmp_path)
-    (tmp_path / FILE).write_text("{")
-    with pytest.raises(DataError, match="cannot be read as a search for a policy"):
-        found(folder=tmp_path)
+    for text in ("{", "[" * 100_000, '{"made_with": {}, "folds": [{"a": 1}]}', "[]"):
+        (tmp_path / FILE).write_text(text)
+        with pytest.raises(DataError, match="cannot be read as a search for a policy"):
+            found(folder=tmp_path)
 
 
 def test_what_cannot_work_is_refused_before_anything_is_trained(

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,6 +73,30 @@ def test_it_can_be_saved_and_loaded(transfer: Transfer, tmp_path: Path) -> None:
     assert json.dumps(again.results) == json.dumps(transfer.results)
     with pytest.raises(WeightsFileError, match="does not fit the backbone"):
         Transfer.load(tmp_path / "saved", nn.Conv2d(3, 5, 3))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"image_shape": None},
+        {"image_shape": [3, 32]},
+        {"temperatures": []},
+        {"temperatures": {"many": 1}},
+        {"n_views": "many"},
+        {"n_views": 10**400, "image_shape": [3, 32, float("inf")]},
+    ],
+)
+def test_notes_that_were_spoiled_are_refused(
+    transfer: Transfer, tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    transfer.save(tmp_path)
+    file = tmp_path / "transfer.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    with pytest.raises(WeightsFileError, match=r"must be as Transfer\.save wrote it"):
+        Transfer.load(tmp_path, make_backbone())
+    file.write_text("[" * 100_000)
+    with pytest.raises(DataError, match=r"transfer\.json' must be as the run wrote it"):
+        Transfer.load(tmp_path, make_backbone())
 
 
 def test_the_backbone_is_not_changed() -> None:

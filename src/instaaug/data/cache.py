@@ -206,7 +206,7 @@ def _load(stem: Path) -> tuple[np.ndarray, Record] | None:
         if not record.final:
             return None
         return _open_pixels(stem.with_suffix(".npy"), record), record
-    except (OSError, ValueError, KeyError, TypeError, EOFError):
+    except Exception:  # however it is damaged
         return None
 
 

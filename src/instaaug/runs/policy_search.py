@@ -212,7 +212,7 @@ def _read(path: Path, made_with: Mapping[str, Any]) -> list[tuple[SubPolicy, ...
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         before, found = content["made_with"], [read_policy(one) for one in content["folds"]]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(
             f"{str(path)!r} cannot be read as a search for a policy: {error}. Delete it to search "
             "anew."

@@ -32,6 +32,7 @@ from instaaug.networks import FrozenFeatures
 from instaaug.networks.backbone import Backbone, FeatureClassifier
 from instaaug.networks.frozen_features import N_EVIDENCE, class_evidence
 from instaaug.networks.model_interface import Output
+from instaaug.safe_files import read_json
 from instaaug.transfer.learning import BoxFeatures, LearnedHead, learn_head
 from instaaug.transforms import Transform
 
@@ -133,18 +134,27 @@ class Transfer(nn.Module):
             output: Picks the tensor out of what the network returns.
         """
         folder = Path(folder)
-        notes = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
+        notes = read_json(folder / RESULTS)
         if notes.get("format") != FORMAT:
             raise WeightsFileError(
                 f"{str(folder / RESULTS)!r} was not written by Transfer.save: its format is "
                 f"{notes.get('format')!r}, this version reads {FORMAT!r}."
             )
-        channels, height, width = notes["image_shape"]
-        features = Backbone(
-            backbone, image_shape=(channels, height, width), output=output,
-            use_output=notes["use_output"],
-        )  # fmt: skip
         try:
+            channels, height, width = map(int, notes["image_shape"])
+            temperatures = {int(n): float(t) for n, t in notes["temperatures"].items()}
+            known = {name: notes[name] for name in ("mean", "std", "results")}
+            n_views, use_output = int(notes["n_views"]), bool(notes["use_output"])
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            words = " ".join(str(error).split())[:200]
+            raise WeightsFileError(
+                f"{str(folder / RESULTS)!r} must be as Transfer.save wrote it: {words}."
+            ) from None
+        try:
+            features = Backbone(
+                backbone, image_shape=(channels, height, width), output=output,
+                use_output=use_output,
+            )  # fmt: skip
             tensors = load_file(folder / HEAD)
             classifier = FeatureClassifier(features, len(tensors["bias"]))
             classifier.head.load_state_dict(tensors)
@@ -156,11 +166,7 @@ class Transfer(nn.Module):
             ) from None
         reader = _make_reader(classifier)
         augmenter = InstaAug.load(folder / AUGMENTER, network=reader).eval()
-        return cls(
-            classifier, augmenter, n_views=notes["n_views"], mean=notes["mean"], std=notes["std"],
-            temperatures={int(n): t for n, t in notes["temperatures"].items()},
-            results=notes["results"],
-        )  # fmt: skip
+        return cls(classifier, augmenter, n_views=n_views, temperatures=temperatures, **known)
 
 
 def fit_transfer(
