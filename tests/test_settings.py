@@ -197,6 +197,8 @@ def test_a_value_takes_the_declared_type(name: str, given: Any, expected: Any) -
         ({"crop.share": 2}, r"`crop.share` must be at most 1: got 2\.0\."),
         ({"rate": float("nan")}, r"`rate` must be at least 0: got nan\."),
         ({"rate": float("inf")}, r"`rate` must be finite: got inf\."),
+        ({"rate": 10**400}, r"`rate` must be like 0\.5: got 10+\.\.\.0+\."),
+        ({"size": 10**400}, r"`size` must be finite: got 10+\.\.\.0+\."),
         ({"offset": float("nan")}, r"`offset` must be finite: got nan\."),
     ],
 )

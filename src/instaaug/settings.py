@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from difflib import SequenceMatcher
-from math import inf, isnan
 from pathlib import Path
 from reprlib import repr  # noqa: A004  # a hostile file may hold a value of any length
+from sys import float_info
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
@@ -326,10 +326,10 @@ def _check(item: Field[Any], value: Any, prefix: str = "") -> Any:
 
 def _check_bounds(item: Field[Any], value: int | float, name: str) -> None:
     least, most = (item.metadata.get(key) for key in ("at_least", "at_most"))
-    if least is not None and (value < least or isnan(value)):
+    if least is not None and not value >= least:  # neither is NaN
         raise ArgumentError(f"{name} must be at least {least:g}: got {value}.")
-    if value in (inf, -inf) or isnan(value):
-        raise ArgumentError(f"{name} must be finite: got {value}.")
+    if not abs(value) <= float_info.max:  # integers may be larger
+        raise ArgumentError(f"{name} must be finite: got {repr(value)}.")
     if most is not None and value > most:
         raise ArgumentError(f"{name} must be at most {most:.10g}: got {value}.")
 
