@@ -15,7 +15,7 @@ from torch import Generator, Tensor
 from torch.distributions import Categorical
 
 from instaaug.distributions import CategoricalTheta, FiniteTheta, JitteredBoxes
-from instaaug.errors import ShapeError
+from instaaug.errors import NonFiniteError, ShapeError
 from tests.support.distribution_cases import LOGIT_KINDS, cells, fit_p_values, logits_of
 from tests.support.goodness_of_fit import ERROR_PROBABILITY, chi_square_p
 
@@ -229,3 +229,11 @@ def test_logits_and_table_must_agree(table: Tensor) -> None:
     match = r"`logits` must have one column per row of `table`: got shape \(5, 2\) for a table"
     with pytest.raises(ShapeError, match=match):
         CategoricalTheta(torch.zeros(5, 2), table)
+
+
+def test_draws_from_logits_that_are_no_numbers_are_refused() -> None:
+    logits = torch.zeros(2, 4)
+    logits[1] = float("nan")
+    unchecked = CategoricalTheta(logits, torch.arange(4.0)[:, None], validate_args=False)
+    with pytest.raises(NonFiniteError, match=r"`logits` must be finite: got 4 NaN .* lower its"):
+        unchecked.sample((3,))

@@ -9,6 +9,7 @@ from typing_extensions import override
 from instaaug.distributions.theta import FiniteTheta, SampleShape
 from instaaug.errors import ShapeError
 from instaaug.functional.probability import gumbel_top_k, systematic_choice
+from instaaug.shapes import check_finite
 
 __all__ = ["CategoricalTheta"]
 
@@ -79,7 +80,12 @@ class CategoricalTheta(FiniteTheta):
         flat = (
             self.probs.detach().flatten(0, -2) if self.batch_shape else self.probs.detach()[None]
         )
-        draws = torch.multinomial(flat, shape.numel(), replacement=True, generator=generator)
+        try:
+            draws = torch.multinomial(flat, shape.numel(), replacement=True, generator=generator)
+        except RuntimeError:
+            advice = "φ has become so; lower its learning rate, and look for odd inputs."
+            check_finite(self.logits, name="logits", advice=advice)
+            raise
         return draws.T.reshape(shape + self.batch_shape)
 
     @override
