@@ -6,12 +6,15 @@ from pathlib import Path
 
 from rich.console import Console
 
+from benchmarks.reliability.numbers import try_numbers
+from benchmarks.reliability.readers import try_readers
+from benchmarks.reliability.soak import try_soak
 from benchmarks.reliability.table import save_trials, show_trials
 from benchmarks.reliability.trials import Part
 
 __all__ = ["PARTS", "main"]
 
-PARTS: dict[str, Part] = {}
+PARTS: dict[str, Part] = {"readers": try_readers, "numbers": try_numbers, "soak": try_soak}
 FOLDER = Path("runs/reliability")
 
 
