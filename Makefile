@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help install demo test test-slow lint types format docs bench release clean
+.PHONY: help install demo test test-slow test-lowest audit lint types format docs bench release clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -26,6 +26,20 @@ test: lint types  ## The default suite: lint, types, tests, every example in cod
 
 test-slow: $(STAMP)  ## What trains for minutes
 	$(BIN)/python -m pytest -m slow
+
+# Deprecations are of newer packages that old ones use, and not ours.
+LOWEST_TORCH ?= 2.4.0
+test-lowest:  ## The default suite with everything the package needs at its lower bound
+	@test -x build/lowest/bin/python || $(PYTHON) -m venv build/lowest
+	.ci/lowest $(LOWEST_TORCH) > build/lowest.txt
+	build/lowest/bin/python -m pip install --quiet --constraint build/lowest.txt torch
+	build/lowest/bin/python -m pip install --quiet --constraint build/lowest.txt --editable '.[dev]'
+	OMP_NUM_THREADS=1 build/lowest/bin/python -m pytest -m "not slow" -n 2 --dist worksteal -W ignore::DeprecationWarning
+
+audit:  ## Known holes in the versions of constraints.txt (asks the network)
+	@test -x build/audit/bin/python || $(PYTHON) -m venv build/audit
+	build/audit/bin/python -m pip install --quiet pip-audit
+	build/audit/bin/pip-audit --no-deps --disable-pip --requirement constraints.txt
 
 lint: $(STAMP)  ## Ruff and codespell
 	$(BIN)/ruff check .

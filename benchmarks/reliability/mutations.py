@@ -22,7 +22,19 @@ TEXTS = (
     *("", "x", "crop", "null", "</script><script>alert(1)</script>", "../../../etc/passwd"),
     *("\0", "\ud800", "\u202e", "é" * 100, "A" * 10_000, "1e5", "-1", "nan", "[[1, 1]]", "%s%n"),
 )
-VALUES = (*NUMBERS, *TEXTS, None, True, False, [], {}, [[]], [None], {"": None}, [0] * 1000)
+VALUES: tuple[Any, ...] = (
+    *NUMBERS,
+    *TEXTS,
+    None,
+    True,
+    False,
+    [],
+    {},
+    [[]],
+    [None],
+    {"": None},
+    [0] * 1000,
+)
 SNIPPETS = (
     *("NaN", "Infinity", "1e999", "-1", "9" * 5000, "[" * 2000, '{"a":' * 2000, "[" * 100_000),
     *("&a [*a, *a]", "*a", "<<: *a", "!!python/object/apply:os.system ['true']", "!!binary x"),

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from functools import partial
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,7 +24,8 @@ __all__ = ["DOORS", "IMAGES", "LABELS", "MODELS", "try_door", "try_numbers", "tr
 SIDE, N, N_CLASSES, STEPS = 16, 12, 3, 4
 CROPS = Crop(levels=((1.0, 1), (0.5, 2)))
 PIXELS = {"NaN": float("nan"), "infinity": float("inf"), "1e30": 1e30, "denormal": 1e-40}
-Images, Door = Callable[[], Tensor], Callable[[nn.Module, Tensor, Tensor], list[Tensor]]
+Door = Callable[[nn.Module, Tensor, Tensor], list[Tensor]]
+"""Learns or predicts from a model, images and labels; gives numbers that should be finite."""
 
 
 def _random(n: int = N) -> Tensor:
@@ -36,7 +38,7 @@ def _with_pixel(value: float) -> Tensor:
     return images
 
 
-IMAGES: dict[str, Images] = {
+IMAGES: dict[str, Callable[[], Tensor]] = {
     "usual": _random,
     "one image": lambda: _random(1),
     "the same twice": lambda: _random(1).repeat(2, 1, 1, 1),
@@ -44,7 +46,7 @@ IMAGES: dict[str, Images] = {
     "white": lambda: torch.ones(N, 3, SIDE, SIDE),
     "all denormal": lambda: torch.full((N, 3, SIDE, SIDE), 1e-40),
     "all 1e30": lambda: torch.full((N, 3, SIDE, SIDE), 1e30),
-    **{f"a pixel of {name}": lambda v=value: _with_pixel(v) for name, value in PIXELS.items()},  # type: ignore[misc]  # mypy sees no default in a lambda
+    **{f"a pixel of {name}": partial(_with_pixel, value) for name, value in PIXELS.items()},
 }
 LABELS: dict[str, Callable[[int], Tensor]] = {
     "usual": lambda n: torch.arange(n) % N_CLASSES,
@@ -101,7 +103,7 @@ def _loop(precision: torch.dtype | None = None, **settings: Any) -> Door:
             scaler.step(optimizer)
             scaler.update()
             optimizer.zero_grad()
-        return weights
+        return list[Tensor](weights)
 
     return learn
 

@@ -13,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import cache
 from io import StringIO
 from multiprocessing import get_context
 from pathlib import Path
@@ -128,7 +129,7 @@ def _try(name: str, n: int, seed: int) -> Trials:
         try:
             row, lost = pool.submit(_try_alone, name, n, seed).result()
         except BrokenProcessPool:
-            row, lost = Trials(name, n, n, note="the process died"), {}
+            row, lost = Trials(name, n, n, note="the process died"), Counter()
     for words, count in lost.items():
         print(f"{name}: {count} × {words}")
     return row
@@ -283,12 +284,21 @@ def _show_names(path: Path) -> None:
     from instaaug.report.page.content import PageContent
 
     names = path.read_bytes().decode("utf-8", "replace").split(",")
-    before, inside, after = (_around(page_html(_page(n))) for n in (["x"], names, names))
-    if before[::2] != inside[::2] or set(after[1]) & set("<>&\u2028\u2029"):
+    before, inside, after = _around(page_html(_page(names)))
+    if (before, after) != _quiet_page() or set(inside) & set("<>&\u2028\u2029"):
         raise RuntimeError("a name became a part of the page")
-    content: PageContent = json.loads(inside[1])
+    content: PageContent = json.loads(inside)
     if content["classes"] != names:
         raise RuntimeError("a name is another one on the page")
+
+
+@cache
+def _quiet_page() -> tuple[str, str]:
+    """A page around names that are only names."""
+    from instaaug.report.page.build import page_html
+
+    before, _, after = _around(page_html(_page(["x"])))
+    return before, after
 
 
 def _page(names: list[str]) -> Any:
@@ -319,12 +329,12 @@ READERS = {
         Reader("settings (.yaml)", corpus.write_settings, _read_settings),
         Reader("policies", corpus.write_policy, _read_policy),
         Reader("trials of a search", corpus.write_trials, _read_trials),
-        Reader("runs of train, used", corpus.write_trained, _use_run, RUN_FILES),
-        Reader("runs of tta fit, used", corpus.write_fitted, _use_run, RUN_FILES),
-        Reader("runs of transfer, used", corpus.write_transferred, _use_run, RUN_FILES),
+        Reader("runs of train, used", corpus.write_trained, _use_run, RUN_FILES, 0.2),
+        Reader("runs of tta fit, used", corpus.write_fitted, _use_run, RUN_FILES, 0.2),
+        Reader("runs of transfer, used", corpus.write_transferred, _use_run, RUN_FILES, 0.2),
         Reader("records of runs", corpus.write_trained, _read_record, "*.[cyj]*[vln]"),
-        Reader("runs, shown by the command line", corpus.write_trained, _command, "*.yaml"),
-        Reader("runs, reported", corpus.write_trained, _report, RUN_FILES, share=0.002),
+        Reader("runs, shown by the command line", corpus.write_trained, _command, "*.yaml", 0.2),
+        Reader("runs, reported", corpus.write_trained, _report, RUN_FILES, 0.002),
         Reader("names on the page", corpus.write_texts, _show_names),
     )
 }

@@ -142,9 +142,11 @@ def soak_run(n_steps: int, n_files: int, *, n_epochs: int = 20) -> list[Trials]:
         file, picture, run = (Path(place) / name for name in ("a.npz", "a.png", "run"))
         n_images = 6 + batch * n_steps // n_epochs
         images = np.random.default_rng(0).integers(0, 256, (n_images, SIDE, SIDE, 3), np.uint8)
-        parts = {"x_train": images, "y_train": np.arange(n_images) % 3}
-        few = {"x_test": images[:6], "y_test": np.arange(6) % 3}
-        np.savez(file, **parts, **few, x_val=images[:6], y_val=np.arange(6) % 3)
+        labels = np.arange(n_images) % 3
+        few = dict.fromkeys(("x_test", "x_val"), images[:6])
+        few |= dict.fromkeys(("y_test", "y_val"), labels[:6])
+        arrays: dict[str, Any] = {"x_train": images, "y_train": labels, **few}
+        np.savez(file, **arrays)
         Image.fromarray(images[0]).save(picture)
         settings = {
             "data": str(file), "data.batch_size": batch, "model.width": 0.25, "views.n_views": 2,

@@ -1,6 +1,7 @@
 """Nothing is let in and nothing piles up: the benchmark of reliability in small."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -100,7 +101,7 @@ def test_nothing_piles_up() -> None:
 
 
 @pytest.mark.parametrize("more", [{"megabytes": 99.0}, {"tensors": 40}, {"files": 8}])
-def test_what_piles_up_is_found(more: dict[str, float]) -> None:
+def test_what_piles_up_is_found(more: dict[str, Any]) -> None:
     first = Held(megabytes=50.0, tensors=10, objects=10, files=5)
     assert grown("steps", 9, [first, first._replace(**more)]).lost
     assert not grown("steps", 9, [first, first]).lost
