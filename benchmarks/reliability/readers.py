@@ -31,7 +31,7 @@ from instaaug.errors import InstaAugError
 __all__ = ["READERS", "Input", "Reader", "fuzz", "try_readers"]
 
 INPUTS_PER_TRIAL = 200
-MOST_SECONDS = 20.0  # for one input
+MOST_SECONDS = 20.0  # of a processor, for one input
 MOST_BYTES = 2 << 30  # of address space beyond what the program has before it reads anything
 FORBIDDEN = frozenset(  # events of Python that a reader has no reason to cause
     {
@@ -62,7 +62,7 @@ class Reader:
 
 
 class Input(NamedTuple):
-    """How one input ended, and how many seconds it took."""
+    """How one input ended, and how many seconds of a processor it took."""
 
     outcome: Outcome
     seconds: float
@@ -87,9 +87,9 @@ def fuzz(reader: Reader, n: int, seed: int, folder: Path) -> list[Input]:
         path = random.choice(found)
         others = [data for other, data in whole.items() if other.suffix == path.suffix]
         path.write_bytes(damage(whole[path], path.suffix[1:], others, random))
-        started = time.perf_counter()
+        started = time.process_time()
         outcome = _attempt(reader, path)
-        seconds = time.perf_counter() - started
+        seconds = time.process_time() - started
         if seconds > MOST_SECONDS:
             outcome = Outcome("lost", f"{seconds:.0f} seconds")
         inputs.append(Input(outcome, seconds))
@@ -154,7 +154,7 @@ def _try_alone(name: str, n: int, seed: int) -> tuple[Trials, Counter[str]]:
         taken = (_peak_bytes() - before) / 2**20
         os.chdir("/")
     slowest = max(one.seconds for one in inputs)
-    note = f"at most {slowest:.2f} s and {max(taken, 0):.0f} MB more memory"
+    note = f"at most {slowest:.2f} s of a processor and {max(taken, 0):.0f} MB more memory"
     lost = Counter(one.outcome.words for one in inputs if one.outcome.ending == "lost")
     row = summarize(name, [one.outcome for one in inputs], note)
     if events:
