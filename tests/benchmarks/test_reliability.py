@@ -96,8 +96,8 @@ def test_a_model_that_goes_on_with_nan_is_found() -> None:
 
 
 def test_nothing_piles_up() -> None:
-    assert not soak_loop(40).lost
-    assert not soak_predictor(40).lost
+    assert not soak_loop(20).lost
+    assert not soak_predictor(20).lost
 
 
 @pytest.mark.parametrize("more", [{"megabytes": 99.0}, {"tensors": 40}, {"files": 8}])
