@@ -179,11 +179,12 @@ def _safetensors(data: bytes, random: Random) -> bytes:
 
 def _lie(tree: Any, random: Random) -> Any:
     """A header of safetensors, or the settings as JSON within it, changed."""
-    settings = tree.get("__metadata__", {}).get("settings") if isinstance(tree, dict) else None
+    metadata = tree.get("__metadata__") if isinstance(tree, dict) else None
+    settings = metadata.get("settings") if isinstance(metadata, dict) else None
     if not isinstance(settings, str) or random.random() < 0.4:
         return _changed(tree, random)
     text = _json_or_text(settings.encode(), random).decode("utf-8", "replace")
-    return {**tree, "__metadata__": {**tree["__metadata__"], "settings": text}}
+    return {**tree, "__metadata__": {**metadata, "settings": text}}
 
 
 def _npy(data: bytes, random: Random) -> bytes:
