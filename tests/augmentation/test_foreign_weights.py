@@ -252,6 +252,13 @@ def test_a_huge_table_of_classes_is_refused_for_intervals_too(path: Path) -> Non
         InstaAug.load(tampered(path, aug, num_classes=10**9))
 
 
+@pytest.mark.parametrize("num_classes", [[0, 1], "many", 2.5, {"a": 1}])
+def test_classes_that_are_no_count_are_refused(num_classes: Any, path: Path) -> None:
+    aug = InstaAug("rotation", conditioning="class", num_classes=2)
+    with pytest.raises(WeightsFileError, match="holds settings that make no augmenter"):
+        InstaAug.load(tampered(path, aug, num_classes=num_classes))
+
+
 def test_every_refusal_is_an_error_of_this_library(path: Path) -> None:
     path.write_bytes(b"")
     with pytest.raises(InstaAugError):

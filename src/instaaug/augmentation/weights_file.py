@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,7 @@ def _least_numbers(settings: InstaAugSettings) -> int:
     n_raw = sum(_n_raw(space, settings.given_grid(space)) for space in spaces)
     n_raw += 0 if settings.plan is None else settings.plan.n_numbers
     if settings.conditioning == "class":
-        return n_raw * (settings.num_classes or 1)
+        return n_raw * index(settings.num_classes or 1)  # a list times a number is a list
     if settings.conditioning == "none" or settings.network in ("own", "model"):
         return n_raw
     with torch.device("meta"):
