@@ -166,7 +166,7 @@ def _yaml_or_text(data: bytes, random: Random) -> bytes:
 def _safetensors(data: bytes, random: Random) -> bytes:
     """Another header, of which the length is true but for one time in five."""
     length = int.from_bytes(data[:8], "little")
-    header = data[8 : 8 + length]
+    header, tensors = data[8 : 8 + length], data[8 + length :]
     try:
         tree = json.loads(header)
         header = json.dumps(_lie(tree, random)).encode()
@@ -174,12 +174,12 @@ def _safetensors(data: bytes, random: Random) -> bytes:
         header = _text(header, random)
     if random.random() < 0.8:
         length = len(header)
-    return struct.pack("<Q", length % 2**64) + header + data[8 + length :]
+    return struct.pack("<Q", length) + header + tensors
 
 
 def _lie(tree: Any, random: Random) -> Any:
     """A header of safetensors, or the settings as JSON within it, changed."""
-    metadata = tree.get("__metadata__") if isinstance(tree, dict) else None
+    metadata: Any = tree.get("__metadata__") if isinstance(tree, dict) else None
     settings = metadata.get("settings") if isinstance(metadata, dict) else None
     if not isinstance(settings, str) or random.random() < 0.4:
         return _changed(tree, random)
