@@ -1,5 +1,6 @@
 """The files of ``configs``: each can be read and built, and those of the paper train, shrunk."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +43,15 @@ def read(name: str, **changes: Any) -> TrainSettings:
     return TrainSettings.from_mapping(read_yaml(ROOT / name), changes, source=name)
 
 
-def contenders() -> list[tuple[str, TrainSettings]]:
-    found = []
-    for name, base in METHODS.items():
-        shared = read(base, **NARROW)
-        found += [
-            (f"{name}:{contender.label}", contender.full_settings(shared))
-            for contender in read_contenders(str(ROOT / name), shared)
-        ]
-    return found
+CONTENDERS = [(name, str(label)) for name in METHODS for label in read_yaml(ROOT / name)]
+
+
+@cache
+def contenders(name: str) -> dict[str, TrainSettings]:
+    """By label, all settings of the contenders in a file; read when the first test asks."""
+    shared = read(METHODS[name], **NARROW)
+    found = read_contenders(str(ROOT / name), shared)
+    return {contender.label: contender.full_settings(shared) for contender in found}
 
 
 def build(config: TrainSettings) -> Any:
@@ -76,9 +77,9 @@ def test_a_file_can_be_read_and_built(name: str) -> None:
     build(read(name, **NARROW))
 
 
-@pytest.mark.parametrize("config", [pytest.param(c, id=label) for label, c in contenders()])
-def test_every_contender_can_be_built(config: TrainSettings) -> None:
-    build(config)
+@pytest.mark.parametrize(("name", "label"), CONTENDERS)
+def test_every_contender_can_be_built(name: str, label: str) -> None:
+    build(contenders(name)[label])
 
 
 def test_the_crops_of_the_paper_are_what_units_of_its_network_see() -> None:
@@ -149,9 +150,10 @@ def test_a_file_of_the_paper_trains(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "config", [pytest.param(c, id=n) for n, c in contenders() if n.startswith("paper/")]
+    ("name", "label"), [pair for pair in CONTENDERS if pair[0].startswith("paper/")]
 )
-def test_a_contender_of_the_paper_trains(config: TrainSettings, tmp_path: Path) -> None:
+def test_a_contender_of_the_paper_trains(name: str, label: str, tmp_path: Path) -> None:
+    config = contenders(name)[label]
     generator, data = torch.Generator().manual_seed(0), tmp_path / "data"
     changes = {**SHRUNK, "data.root": str(data), "data.held_out_fraction": 0.2}
     if config.data.source == "rawfoot":
