@@ -1,12 +1,18 @@
-"""In tests every call is checked: shapes by jaxtyping, all other types by beartype alone."""
+"""In tests every call is checked by beartype, shapes among all the rest."""
+
+from dataclasses import dataclass
 
 import pytest
 import torch
-from beartype.roar import BeartypeCallHintParamViolation
-from jaxtyping import TypeCheckError
+from beartype import beartype
+from beartype.roar import BeartypeCallHintParamViolation, BeartypeCallHintReturnViolation
+from jaxtyping import Float, jaxtyped
+from torch import Tensor
 
 from instaaug.functional.affine import rotation_matrix
+from instaaug.functional.warp import warp
 from instaaug.registry import Registry
+from instaaug.spaces import Parameter
 from instaaug.stats import wilson_interval
 from tests.support.unhooked import unhooked
 
@@ -22,8 +28,38 @@ def test_a_wrong_type_is_refused_in_methods() -> None:
 
 
 def test_a_wrong_shape_is_refused() -> None:
-    with pytest.raises(TypeCheckError, match="typechecking parameter 'angle'"):
+    with pytest.raises(BeartypeCallHintParamViolation, match="2 dimensions, not the 1 expected"):
         rotation_matrix(torch.zeros(2, 3))
+
+
+def test_lengths_of_the_same_axis_are_compared_within_a_call_and_not_between_calls() -> None:
+    warp(torch.zeros(2, 3, 4, 4), torch.eye(3).expand(2, 3, 3))
+    with pytest.raises(BeartypeCallHintParamViolation, match="matrix"):
+        warp(torch.zeros(5, 3, 4, 4), torch.eye(3).expand(2, 3, 3))
+    warp(torch.zeros(5, 3, 4, 4), torch.eye(3).expand(5, 3, 3))
+
+
+def test_what_is_returned_is_compared_with_what_was_passed() -> None:
+    @jaxtyped(typechecker=beartype)
+    def without_first(x: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+        return x[1:]
+
+    with pytest.raises(BeartypeCallHintReturnViolation, match="without_first"):
+        without_first(torch.zeros(3))
+
+
+def test_the_fields_of_dataclasses_are_checked_and_compared() -> None:
+    @jaxtyped(typechecker=beartype)
+    @dataclass
+    class Pair:
+        first: Float[Tensor, " n"]
+        second: Float[Tensor, " n"]
+
+    Pair(torch.zeros(2), torch.ones(2))
+    with pytest.raises(BeartypeCallHintParamViolation, match="second"):
+        Pair(torch.zeros(2), torch.ones(3))
+    with pytest.raises(BeartypeCallHintParamViolation, match="learned"):
+        Parameter("hue", -1.0, 1.0, learned="yes")  # type: ignore[arg-type]
 
 
 def test_without_the_hook_the_library_speaks() -> None:
