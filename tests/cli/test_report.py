@@ -34,6 +34,13 @@ def content_of(page: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.fixture(autouse=True)
+def small_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing them takes most of a report's time."""
+    for name in ("N_SHOWN", "N_SAMPLES"):
+        monkeypatch.setattr(f"instaaug.runs.reporting.{name}", 2)
+
+
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run on a folder whose names want to be something else."""
