@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from instaaug import __version__
 from instaaug.cli import main
 from instaaug.errors import InstaAugWarning
+from instaaug.runs.rotation import RotationSettings
 from instaaug.runs.settings import TrainSettings
 from instaaug.settings import setting_infos
 from tests.support.command_line import CommandLine
@@ -104,6 +106,8 @@ finally:
 def test_the_demo_writes_figure_and_numbers(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    few = partial(RotationSettings, n_train=64, n_test=40)
+    monkeypatch.setattr("instaaug.cli.demo.RotationSettings", few)
     assert run(monkeypatch, "demo", "--steps", "2", "--out", str(tmp_path / "new")) == 0
     assert {p.name for p in (tmp_path / "new").iterdir()} == {
         "figure5.png",
