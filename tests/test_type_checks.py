@@ -39,6 +39,20 @@ def test_lengths_of_the_same_axis_are_compared_within_a_call_and_not_between_cal
     warp(torch.zeros(5, 3, 4, 4), torch.eye(3).expand(5, 3, 3))
 
 
+def test_an_axis_that_is_named_twice_has_one_length() -> None:
+    @jaxtyped(typechecker=beartype)
+    def trace(x: Float[Tensor, "n n 2"]) -> float:
+        return float(x.sum())
+
+    for _ in range(2):  # what passed once is checked in another way
+        assert trace(torch.ones(3, 3, 2)) == 18
+        for shape in ((3, 4, 2), (3, 3, 1), (3, 3)):
+            with pytest.raises(BeartypeCallHintParamViolation, match="trace"):
+                trace(torch.ones(shape))
+        with pytest.raises(BeartypeCallHintParamViolation, match="dtype"):
+            trace(torch.ones(3, 3, 2, dtype=torch.long))
+
+
 def test_what_is_returned_is_compared_with_what_was_passed() -> None:
     @jaxtyped(typechecker=beartype)
     def without_first(x: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
