@@ -2,7 +2,9 @@
 
 import copy
 import resource
+import shutil
 import signal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -130,9 +132,15 @@ class ManyClasses(nn.Module):
         return result
 
 
-@pytest.mark.parametrize("merge", ["logit", "confidence"])
-@pytest.mark.parametrize("features", ["model", "pyramid", "none"])
-@pytest.mark.parametrize("objective", ["views", "ensemble", "single"])
+OBJECTIVES, FEATURES = ("views", "ensemble", "single"), ("model", "pyramid", "none")
+EVERY_PAIR = [
+    (objective, features, ("logit", "confidence")[(i + j) % 2])
+    for i, objective in enumerate(OBJECTIVES)
+    for j, features in enumerate(FEATURES)
+]
+
+
+@pytest.mark.parametrize(("objective", "features", "merge"), EVERY_PAIR)
 def test_a_batch_has_the_same_loss_and_gradient_from_a_stream_as_from_a_table(
     objective: ViewObjective, features: Any, merge: str
 ) -> None:
@@ -209,8 +217,8 @@ def test_any_fit_can_be_streamed(options: dict[str, Any]) -> None:
     assert aug.wrap(model, 3).eval()(X[:4]).shape == (4, 5)
 
 
-def test_a_loader_streams_its_data_set() -> None:
-    expected = fitted()
+def test_a_loader_streams_its_data_set(finished: tuple[Path, InstaAug]) -> None:
+    _, expected = finished
     dataset = torch.utils.data.TensorDataset(X, Y)
     assert equal(fitted(source=dataset), expected)
     assert equal(fitted(source=DataLoader(dataset, batch_size=7, shuffle=True)), expected)
@@ -249,27 +257,53 @@ def stop_at(step: int) -> Any:
     return on_step
 
 
+TWICE: dict[str, dict[str, Any]] = {
+    "views": {"passes": 2.0},
+    "single": {"passes": 2.0, "objective": "single"},
+    "pyramid": {
+        "passes": 2.0, "features": "pyramid", "max_table_bytes": 110 * (4 * K * 5 + 4)
+    },
+}  # fmt: skip
+
+
+@cache
+def uninterrupted(kind: str) -> InstaAug:
+    return fitted(**TWICE[kind])
+
+
 @pytest.mark.usefixtures("_eager")
-@pytest.mark.parametrize("at", [1, STEPS_OF_TABLE, STEPS_OF_TABLE + 1, 6, 9])
-@pytest.mark.parametrize("options", [{}, {"objective": "single"}, {"features": "pyramid"}])
+@pytest.mark.parametrize(
+    ("kind", "at"),
+    [
+        *[("views", at) for at in (1, STEPS_OF_TABLE, STEPS_OF_TABLE + 1, 6, 9)],
+        *[(kind, at) for kind in ("single", "pyramid") for at in (STEPS_OF_TABLE + 1, 6)],
+    ],
+)
 def test_an_interrupted_stream_goes_on_to_the_same_bits(
-    at: int, options: dict[str, Any], tmp_path: Path
+    kind: str, at: int, tmp_path: Path
 ) -> None:
-    options = {"passes": 2.0, "max_table_bytes": TABLE * ROW} | options
-    if "features" in options:
-        options["max_table_bytes"] = 110 * (4 * K * 5 + 4)
-    expected = fitted(**options)
     with pytest.raises(KeyboardInterrupt):
-        fitted(folder=tmp_path, on_step=stop_at(at), **options)
+        fitted(folder=tmp_path, on_step=stop_at(at), **TWICE[kind])
     steps: list[int] = []
-    resumed = fitted(folder=tmp_path, on_step=lambda n, _: steps.append(n), **options)
-    assert equal(resumed, expected)
+    resumed = fitted(folder=tmp_path, on_step=lambda n, _: steps.append(n), **TWICE[kind])
+    assert equal(resumed, uninterrupted(kind))
     assert steps[0] == (at if at > STEPS_OF_TABLE + 1 else 1), "the step that was not saved"
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, InstaAug]:
+    """A folder with a checkpoint after the last batch, to be copied; and what was fitted."""
+    folder = tmp_path_factory.mktemp("finished")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("instaaug.frozen.streaming.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+        return folder, fitted(folder=folder)
+
+
 @pytest.mark.usefixtures("_eager")
-def test_a_finished_stream_is_not_repeated(tmp_path: Path) -> None:
-    expected = fitted(folder=tmp_path)
+def test_a_finished_stream_is_not_repeated(
+    finished: tuple[Path, InstaAug], tmp_path: Path
+) -> None:
+    shutil.copytree(finished[0], tmp_path, dirs_exist_ok=True)
     steps, seen = list[int](), list[tuple[int, int]]()
     again = fitted(
         folder=tmp_path,
@@ -278,7 +312,7 @@ def test_a_finished_stream_is_not_repeated(tmp_path: Path) -> None:
     )
     assert steps == []
     assert seen[-1] == (TABLE + N, TABLE + N)
-    assert equal(again, expected)
+    assert equal(again, finished[1])
 
 
 @pytest.mark.usefixtures("_eager")
@@ -295,17 +329,21 @@ def test_a_finished_stream_is_not_repeated(tmp_path: Path) -> None:
         {"model": built("class map")},
     ],
 )
-def test_a_checkpoint_of_another_fit_is_not_used(change: dict[str, Any], tmp_path: Path) -> None:
-    fitted(folder=tmp_path)
+def test_a_checkpoint_of_another_fit_is_not_used(
+    change: dict[str, Any], finished: tuple[Path, InstaAug], tmp_path: Path
+) -> None:
+    shutil.copytree(finished[0], tmp_path, dirs_exist_ok=True)
     assert equal(fitted(folder=tmp_path, **change), fitted(**change))
 
 
 @pytest.mark.parametrize("content", [b"", b"nothing", None])
-def test_a_damaged_checkpoint_is_not_used(content: bytes | None, tmp_path: Path) -> None:
-    expected = fitted(folder=tmp_path)
+def test_a_damaged_checkpoint_is_not_used(
+    content: bytes | None, finished: tuple[Path, InstaAug], tmp_path: Path
+) -> None:
+    shutil.copytree(finished[0], tmp_path, dirs_exist_ok=True)
     file = tmp_path / CHECKPOINT
     file.write_bytes(file.read_bytes()[:-100] if content is None else content)
-    assert equal(fitted(folder=tmp_path), expected)
+    assert equal(fitted(folder=tmp_path), finished[1])
 
 
 def fit_and_die(folder: Path, at: int) -> None:
