@@ -148,21 +148,22 @@ def fit_stop_rule(
     states += [view_states(new, old) for new, old in zip(merged[1:], tops[:-1], strict=True)]
     right = torch.stack([top == targets for top in tops]).double()
     rule = StopRule(len(PRICES), len(merged))
-    for p, price in enumerate(PRICES):
-        spent = torch.zeros(len(targets)).double()
-        worth = hits = right[-1]
-        for n in reversed(range(len(merged) - 1)):
-            on = worth - price * cost[n + 1]
-            weight = _ridge(states[n].double(), on - right[n])
-            rule.weight[p, n] = weight.float()
-            goes = states[n] @ weight.float() > 0
-            worth = torch.where(goes, on, right[n])
-            hits = torch.where(goes, hits, right[n])
-            spent = torch.where(goes, spent + cost[n + 1], 0.0)
-        rule.mean_cost[p], rule.accuracy[p] = cost[0] + spent.mean(), hits.mean()
+    prices = torch.tensor(PRICES, dtype=torch.float64)[:, None]
+    spent = torch.zeros(len(PRICES), len(targets)).double()
+    worth = hits = right[-1].expand_as(spent)
+    for n in reversed(range(len(merged) - 1)):
+        on = worth - prices * cost[n + 1]
+        weight = _ridge(states[n].double(), (on - right[n]).T)
+        rule.weight[:, n] = weight.T.float()
+        goes = (states[n] @ weight.float()).T > 0
+        worth = torch.where(goes, on, right[n])
+        hits = torch.where(goes, hits, right[n])
+        spent = torch.where(goes, spent + cost[n + 1], 0.0)
+    rule.mean_cost.copy_(cost[0] + spent.mean(dim=1))
+    rule.accuracy.copy_(hits.mean(dim=1))
     return rule
 
 
-def _ridge(x: Float[Tensor, "n d"], y: Float[Tensor, " n"]) -> Float[Tensor, " d"]:
+def _ridge(x: Float[Tensor, "n d"], y: Float[Tensor, "n k"]) -> Float[Tensor, "d k"]:
     penalty = RIDGE * torch.eye(x.shape[1], dtype=x.dtype)
     return torch.linalg.solve(x.T @ x / len(x) + penalty, x.T @ y / len(x))
