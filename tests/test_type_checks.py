@@ -46,7 +46,7 @@ def test_an_axis_that_is_named_twice_has_one_length() -> None:
 
     for _ in range(2):  # what passed once is checked in another way
         assert trace(torch.ones(3, 3, 2)) == 18
-        for shape in ((3, 4, 2), (3, 3, 1), (3, 3)):
+        for shape in ((3, 4, 2), (3, 3, 1), (3, 3), (3, 3, 2, 1)):
             with pytest.raises(BeartypeCallHintParamViolation, match="trace"):
                 trace(torch.ones(shape))
         with pytest.raises(BeartypeCallHintParamViolation, match="dtype"):

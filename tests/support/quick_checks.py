@@ -33,7 +33,7 @@ def check_types(checked: Any = None, *, typechecker: Callable[..., Any]) -> Any:
         return partial(check_types, typechecker=typechecker)
     if is_dataclass(checked) and isinstance(checked, type):
         if isinstance(made := vars(checked).get("__init__"), FunctionType):
-            checked.__init__ = check_types(made, typechecker=typechecker)
+            checked.__init__ = check_types(made, typechecker=typechecker)  # type: ignore[method-assign]
         return checked
     hints = getattr(checked, "__annotations__", {}).values()
     if (
@@ -94,9 +94,10 @@ def fits(axes: tuple[str | int, ...], shape: torch.Size) -> bool:
     """Whether a shape has all axes, each as long as before in this call; new ones are noted."""
     if len(axes) != len(shape):
         return False
-    known, new = get_shape_memo()[0], {}
+    known: dict[str, int] = get_shape_memo()[0]  # type: ignore[no-untyped-call]
+    new: dict[str, int] = {}
     for axis, length in zip(axes, shape, strict=True):
-        if type(axis) is int:
+        if isinstance(axis, int):
             if axis != length:
                 return False
         elif known.get(axis, new.setdefault(axis, length)) != length:
@@ -117,4 +118,4 @@ def plain_axes(annotation: type[AbstractArray]) -> tuple[str | int, ...] | None:
 def check_quickly() -> None:
     """Take the place of jaxtyping's own functions, before anything is checked by them."""
     jaxtyping.jaxtyped = check_types  # type: ignore[assignment]
-    type(AbstractArray).__instancecheck__ = is_array  # type: ignore[method-assign]
+    type(AbstractArray).__instancecheck__ = is_array  # type: ignore[assignment, method-assign]
