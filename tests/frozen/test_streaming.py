@@ -4,6 +4,7 @@ import copy
 import resource
 import shutil
 import signal
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from instaaug.frozen.fit import make_loss
 from instaaug.frozen.learning import Learning, TableBatches, view_confidence
 from instaaug.frozen.streaming import CHECKPOINT, ImageStream, TablePlan, plan_table
 from instaaug.frozen.table import all_views, bytes_per_image, condense
+from instaaug.frozen.validation import validate
 from instaaug.networks import FrozenFeatures
 from instaaug.objectives import ViewObjective
 from tests.support.forked import exit_codes
@@ -35,6 +37,14 @@ ROW = 4 * K * 5 + 4 + 4 * 12 * 8 * 8  # five outputs per view, a checksum, class
 TABLE = 104
 X, Y = data(N)
 STEPS_OF_TABLE, STEPS_OF_STREAM = 3, 4
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _unvalidated() -> Iterator[None]:
+    """Cross-validation is half of the time of a fit, and before the stream; one test has it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("instaaug.frozen.fit.validate", lambda *_, **__: None)
+        yield
 
 
 def fitted(model: nn.Module | None = None, source: Any = (X, Y), **options: Any) -> InstaAug:
@@ -354,7 +364,10 @@ def fit_and_die(folder: Path, at: int) -> None:
     fitted(folder=folder, on_step=lambda step, _: die() if step == at else None)
 
 
-def test_a_killed_stream_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+def test_a_killed_stream_goes_on_to_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("instaaug.frozen.fit.validate", validate)
     n_threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as in a fork
     try:
@@ -362,6 +375,7 @@ def test_a_killed_stream_goes_on_to_the_same_bits(tmp_path: Path) -> None:
         steps: list[int] = []
         resumed = fitted(folder=tmp_path, on_step=lambda step, _: steps.append(step))
         assert steps[0] == 6
+        assert resumed.validation is not None
         assert equal(resumed, fitted())
     finally:
         torch.set_num_threads(n_threads)

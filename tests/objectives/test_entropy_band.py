@@ -215,7 +215,8 @@ def test_from_any_start_the_entropy_ends_inside_the_band_and_stays(
 @pytest.mark.parametrize("band", [(1.0, 1.5), (4.0, 4.5)])
 def test_with_a_fixed_weight_the_same_problem_leaves_the_band(band: Band) -> None:
     """The counter-example that shows that the controller does the work."""
-    excess = excess_in_the_last_third([sum(band) / 2], [band], "fixed", "sgd", 1500)
+    with unhooked():
+        excess = excess_in_the_last_third([sum(band) / 2], [band], "fixed", "sgd", 1500)
     assert excess > 0.3
 
 

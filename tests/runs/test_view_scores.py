@@ -62,7 +62,7 @@ def test_ranges_are_spread_anew_for_every_number_of_views(
 def test_the_table_gives_what_the_model_would_say(
     spots: LabeledImages, phi: dict[str, str]
 ) -> None:
-    fitted = fit_spots(spots, **phi)
+    fitted = fit_spots(spots, **{"phi.steps": 3}, **phi)
     aug, model, inputs = fitted.aug, fitted.model, fitted.model.normalize(spots)
     network = aug.phi.network
     reader = network if isinstance(network, FrozenFeatures) else None
