@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.settings import Settings, section, setting, setting_infos
+from instaaug.yaml_files import parse_yaml
 
 Pair = tuple[float, float]
 
@@ -229,3 +230,9 @@ def test_an_unknown_name_is_refused_with_what_is_near(values: dict[Any, Any], wo
     with pytest.raises(UnknownNameError) as caught:
         Everything.from_mapping(values, source="my.yaml")
     assert words in str(caught.value)
+
+
+def test_what_was_read_may_be_changed_and_is_read_as_before() -> None:
+    text = "crop: {grid: [[0.5, 2]]}"
+    parse_yaml(text, argument="config")["crop"]["grid"].append([1, 1])
+    assert parse_yaml(text, argument="config") == {"crop": {"grid": [[0.5, 2]]}}

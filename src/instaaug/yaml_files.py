@@ -1,6 +1,7 @@
 """Settings in YAML: no text takes long to refuse, none runs code, none has a name twice."""
 
-from functools import cache
+from copy import deepcopy
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -67,10 +68,7 @@ def parse_yaml(text: str, *, argument: str, source: Path | None = None) -> Any:
             raise ValueError(
                 f"it has {len(text):,} characters, and settings at most {MOST_CHARACTERS:,}"
             )
-        loader = _settings_loader()(text)
-        document = loader.get_single_node()
-        repeated = _repeated_name(document)  # now, because construction resolves merge keys
-        content = None if document is None else loader.construct_document(document)
+        repeated, content = _load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         words = " ".join(str(error).split())[:300]
         raise ArgumentError(f"`{argument}` must be YAML:{subject} {words}") from None
@@ -79,7 +77,19 @@ def parse_yaml(text: str, *, argument: str, source: Path | None = None) -> Any:
         raise ArgumentError(
             f"`{argument}` must give every name once: got {repeated!r} twice{where}."
         )
-    return content
+    return deepcopy(content)  # the caller's own
+
+
+@lru_cache(maxsize=256)
+def _load(text: str) -> tuple[str | None, Any]:
+    """A name that is there twice, if any, and the content; of text seen before, at once.
+
+    A comparison reads the settings of all its runs whenever one of them ends.
+    """
+    loader = _settings_loader()(text)
+    document = loader.get_single_node()
+    repeated = _repeated_name(document)  # now, because construction resolves merge keys
+    return repeated, None if document is None else loader.construct_document(document)
 
 
 @cache
