@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from instaaug.errors import ArgumentError, DiskError
-from instaaug.files import lock_folder, write_atomically, write_text
+from instaaug.files import ASIDE, lock_folder, write_atomically, write_text
 
 OLD, NEW = b"what was there before", b"something new" * 1000
 
@@ -134,6 +134,21 @@ def test_a_folder_is_held_by_one_at_a_time(tmp_path: Path) -> None:
             pass
     with lock_folder(tmp_path):  # free again
         pass
+
+
+def test_a_lock_removes_what_a_killed_process_has_not_finished(tmp_path: Path) -> None:
+    for name in (f".a.json.0{ASIDE}", f"mine{ASIDE}", "a.json"):
+        (tmp_path / name).touch()
+    with lock_folder(tmp_path):
+        assert files_in(tmp_path) == ["a.json", f"mine{ASIDE}"]
+
+
+def test_a_lock_leaves_no_empty_folder_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    for name in ("old", "new"):
+        with lock_folder(tmp_path / name):
+            pass
+    assert files_in(tmp_path) == ["old"]
 
 
 def test_an_error_within_a_locked_folder_is_passed_on(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
@@ -17,7 +17,15 @@ try:
 except ImportError:  # Windows: two processes must not share a folder there
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["ASIDE", "is_full_disk", "lock_folder", "open_aside", "write_atomically", "write_text"]
+__all__ = [
+    "ASIDE",
+    "is_full_disk",
+    "lock_folder",
+    "open_aside",
+    "remove_unfinished",
+    "write_atomically",
+    "write_text",
+]
 
 ASIDE = ".part"
 """How the names of unfinished files end."""
@@ -82,8 +90,11 @@ def lock_folder(
 ) -> Iterator[None]:
     """Hold a folder for this process alone; a process that dies releases it.
 
+    Unfinished files that such a process left in it are removed.
+
     Arguments:
-        folder: The folder, created if absent; None locks nothing.
+        folder: The folder, created if absent, and then removed if it stays empty; None locks
+            nothing.
         error: The message if another process holds it.
         timeout: Seconds to wait for that process.
 
@@ -93,6 +104,7 @@ def lock_folder(
     if folder is None or fcntl is None:
         yield
         return
+    is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY)
     try:
@@ -105,9 +117,19 @@ def lock_folder(
                     "for that one, or choose another folder."
                 )
             time.sleep(LOCK_POLL_SECONDS)
+        remove_unfinished(folder)
         yield
     finally:
+        if is_new:
+            with suppress(OSError):  # it is not empty
+                folder.rmdir()
         os.close(handle)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove files that were never finished; nobody else may be writing in the folder."""
+    for file in folder.glob(f".*{ASIDE}"):
+        file.unlink(missing_ok=True)
 
 
 def _try_lock(handle: int) -> bool:

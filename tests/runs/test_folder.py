@@ -21,7 +21,7 @@ from instaaug.data import load_data
 from instaaug.errors import ArgumentError, DataError, InstaAugError, WeightsFileError
 from instaaug.runs.build import load_task
 from instaaug.runs.folder import DataFacts, Run
-from instaaug.runs.settings import TrainSettings
+from instaaug.runs.settings import TrainSettings, TtaSettings
 from instaaug.runs.training import resume, train
 from instaaug.tasks import AugmentedTask, make_predictor
 from instaaug.yaml_files import read_yaml
@@ -230,6 +230,7 @@ def test_facts_may_be_written_again_but_not_others(tmp_path: Path) -> None:
 
 def test_a_run_goes_on_with_its_own_images_only(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("instaaug.data.sprites.N_TRAIN", 40)
+    run.results_file.unlink()
     with pytest.raises(ArgumentError, match="`data` must be the same as when the run began"):
         resume(run.path)
 
@@ -430,3 +431,31 @@ def test_a_checkpoint_with_code_in_it_is_not_unpacked(run: Run, tmp_path: Path) 
     with pytest.raises(Exception, match=r"(?i)weights.only|checkpoint"):
         resume(run.path)
     assert not (tmp_path / "hacked").exists()
+
+
+def test_a_finished_run_is_not_repeated(finished: Finished) -> None:
+    before = finished.run.checkpoint.stat().st_mtime_ns
+    assert resume(finished.run.path) == finished.run.read_results()
+    assert finished.run.checkpoint.stat().st_mtime_ns == before
+
+
+def test_a_run_is_trained_by_one_process_at_a_time(tmp_path: Path) -> None:
+    run = Run(tmp_path / "run")
+    words = r"`out` must not be in use: another process is at work in '.*run'\. Wait until"
+    with run.hold():
+        with pytest.raises(ArgumentError, match=words):
+            train(CONFIG, run.path)
+        run.start(CONFIG)
+        with pytest.raises(ArgumentError, match=words):
+            resume(run.path)
+
+
+def test_a_fit_is_made_by_one_process_at_a_time(tmp_path: Path) -> None:
+    run = Run(tmp_path / "run")
+    settings = TtaSettings.from_mapping({"model": "a:b", "data": "photos"})
+    with (
+        run.hold(),
+        pytest.raises(ArgumentError, match="another process is at work in"),
+        run.fitting(settings),
+    ):
+        raise AssertionError("It has begun.")

@@ -16,8 +16,6 @@ import torch
 from rich.console import Console
 
 from instaaug.errors import InstaAugError
-from instaaug.files import ASIDE, lock_folder
-from instaaug.runs.folder import Run
 from instaaug.runs.training import resume
 from instaaug.tasks import Interrupted, RichProgress
 
@@ -47,12 +45,8 @@ def main(folder: Path) -> int:
 
 def finish_run(folder: Path) -> None:
     """Train the run in a folder to its end, once no other process works on it."""
-    in_use = f"Another process is at work on {str(folder)!r}, and did not end."
-    with lock_folder(folder, error=in_use, timeout=LOCK_TIMEOUT):
-        for unfinished in folder.glob(f".*{ASIDE}"):  # of a process that was killed while writing
-            unfinished.unlink(missing_ok=True)
-        if not Run(folder).results_file.is_file():
-            resume(folder, callbacks=[RichProgress(Console(soft_wrap=True))])
+    progress = RichProgress(Console(soft_wrap=True))
+    resume(folder, timeout=LOCK_TIMEOUT, callbacks=[progress])
 
 
 def describe_error(error: Exception) -> str:

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from instaaug import __version__
 from instaaug.data import DataSplits, channel_statistics
 from instaaug.errors import ArgumentError, DataError, WeightsFileError
-from instaaug.files import write_atomically, write_text
+from instaaug.files import lock_folder, write_atomically, write_text
 from instaaug.runs.normalization import read_normalization
 from instaaug.runs.settings import (
     FrozenSettings,
@@ -187,6 +187,23 @@ class Run:
         """Where the figure of these scores is."""
         return self.curve_file if model is None else _named_after(self.curve_file, model)
 
+    @contextmanager
+    def hold(self, *, timeout: float = 0.0) -> Iterator[None]:
+        """Keep other processes out of the folder, which is made if need be.
+
+        Arguments:
+            timeout: Seconds to wait for another process to end.
+
+        Raises:
+            ArgumentError: If another process is at work in it.
+        """
+        in_use = (
+            f"`out` must not be in use: another process is at work in {str(self.path)!r}. Wait "
+            "until it has ended, or choose another folder."
+        )
+        with lock_folder(self.path, error=in_use, timeout=timeout):
+            yield
+
     def start(self, config: RunSettings) -> None:
         """Make the folder of a new run; a fit of views goes on with the same fit.
 
@@ -225,14 +242,15 @@ class Run:
             What tells the seconds since the start.
         """
         check_outside(self.path, config.data.source)
-        is_new, started = not self.config_file.exists(), time.monotonic()
-        self.start(config)
-        try:
-            yield lambda: time.monotonic() - started
-        except Exception:
-            if is_new and not self.table.exists() and not self.facts_file.exists():
-                self.withdraw()
-            raise
+        with self.hold():
+            is_new, started = not self.config_file.exists(), time.monotonic()
+            self.start(config)
+            try:
+                yield lambda: time.monotonic() - started
+            except Exception:
+                if is_new and not self.table.exists() and not self.facts_file.exists():
+                    self.withdraw()
+                raise
 
     def withdraw(self) -> None:
         """Take back what `start` wrote, for a run that could not begin."""

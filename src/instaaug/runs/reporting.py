@@ -19,7 +19,7 @@ from instaaug.data import LabeledImages
 from instaaug.data.cache import OnProgress
 from instaaug.data.labeled import evenly_spaced_indices
 from instaaug.errors import ArgumentError
-from instaaug.files import write_text
+from instaaug.files import lock_folder, remove_unfinished, write_text
 from instaaug.report.page.build import TINY, best_encoding, data_uris, page_html, side_by_side
 from instaaug.report.page.content import PageContent, PageFigure, PageInput, PageRun
 from instaaug.report.page.diagnosis import diagnose
@@ -325,10 +325,11 @@ def write_figures(folder: Path, figures: Sequence[NamedFigure], *, prefix: str =
 
 
 def remove_figures(folder: Path) -> None:
-    """Remove the figures of an earlier report, which may be of other runs."""
+    """Remove the figures of an earlier report, which may be of other runs or unfinished."""
     for file in folder.glob("*.*"):
         if file.suffix in (".png", ".svg") and file.stem.rsplit(".", 1)[-1] in FIGURES:
             file.unlink()
+    remove_unfinished(folder)
 
 
 def embed_figures(figures: Sequence[NamedFigure], files: Sequence[Path]) -> list[PageFigure]:
@@ -403,9 +404,14 @@ def write_report(
         columns.append(ReportedRun(name, loaded[i], records[i], images[i], observations))
     content = page_content(columns, n_test=n_test)
     figures: list[Path] = []
-    with suppress(MissingPlottingError):
-        figures = _add_figures(folder / "figures", columns, content)
-    write_text(folder / "index.html", page_html(content))
+    in_use = (
+        f"`out` must not be in use: another report is being written in {str(folder)!r}. Wait "
+        "until that one is there, or choose another folder."
+    )
+    with lock_folder(folder, error=in_use):
+        with suppress(MissingPlottingError):
+            figures = _add_figures(folder / "figures", columns, content)
+        write_text(folder / "index.html", page_html(content))
     return Report(
         page=folder / "index.html",
         figures=figures,

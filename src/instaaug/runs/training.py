@@ -95,30 +95,55 @@ def train(
     run, config = Run(out), config.with_full_paths()
     check_outside(run.path, config.data.source)
     is_first = not is_later_process()
-    if is_first:
-        run.start(config)
-    try:
-        parts = _prepare(run, config, callbacks or [], on_decode)
-    except Exception:  # a mistake in the settings must not occupy the folder
+    with _hold(run):
         if is_first:
-            run.withdraw()
-        raise
-    if on_ready is not None:
-        on_ready()
-    return _fit(run, config, parts, on_search)
+            run.start(config)
+        try:
+            parts = _prepare(run, config, callbacks or [], on_decode)
+        except Exception:  # a mistake in the settings must not occupy the folder
+            if is_first:
+                run.withdraw()
+            raise
+        if on_ready is not None:
+            on_ready()
+        return _fit(run, config, parts, on_search)
 
 
 def resume(
     out: str | Path,
     *,
+    timeout: float = 0.0,
     callbacks: list[Callback] | None = None,
     on_decode: OnProgress | None = None,
     on_search: OnProgress | None = None,
 ) -> dict[str, Any]:
-    """Go on with an interrupted run from its last checkpoint, or from the start if it has none."""
+    """Go on with an interrupted run from its last checkpoint, or from the start if it has none.
+
+    A finished run is not repeated.
+
+    Arguments:
+        out: The folder of the run.
+        timeout: Seconds to wait for another process that is at work in the folder.
+        callbacks: More callbacks of Lightning, such as a progress bar.
+        on_decode: Called with the number of files decoded and of all files.
+        on_search: Called with the number of policies tried and of all.
+    """
     run = Run(out)
     config = run.read_train_settings()
-    return _fit(run, config, _prepare(run, config, callbacks or [], on_decode), on_search)
+    with _hold(run, timeout):
+        if run.results_file.is_file():
+            return run.read_results()
+        return _fit(run, config, _prepare(run, config, callbacks or [], on_decode), on_search)
+
+
+@contextmanager
+def _hold(run: Run, timeout: float = 0.0) -> Iterator[None]:
+    """Let the processes of this run, the first of which holds the folder, be the only ones."""
+    if is_later_process():
+        yield
+        return
+    with run.hold(timeout=timeout):
+        yield
 
 
 def load_splits(config: TrainSettings, on_decode: OnProgress | None = None) -> DataSplits:
