@@ -433,6 +433,17 @@ def test_a_checkpoint_with_code_in_it_is_not_unpacked(run: Run, tmp_path: Path) 
     assert not (tmp_path / "hacked").exists()
 
 
+def test_a_folder_becomes_a_run_when_all_else_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(
+        "instaaug.runs.folder.write_text", lambda path, _: written.append(path.name)
+    )
+    Run(tmp_path / "run").start(CONFIG)
+    assert written == ["environment.json", "config.yaml"]
+
+
 def test_a_finished_run_is_not_repeated(finished: Finished) -> None:
     before = finished.run.checkpoint.stat().st_mtime_ns
     assert resume(finished.run.path) == finished.run.read_results()

@@ -212,8 +212,8 @@ class Run:
         """
         if not self.config_file.exists():
             text = yaml.safe_dump(config.to_mapping(), sort_keys=False, allow_unicode=True)
-            write_text(self.config_file, text)
             self.write_json(self.environment_file, environment())
+            write_text(self.config_file, text)  # last: it makes a run of the folder
             return
         if isinstance(config, TtaSettings | TransferSettings):
             other = _differences(self.read_settings(), config)
