@@ -444,6 +444,11 @@ def test_a_folder_becomes_a_run_when_all_else_is_there(
     assert written == ["environment.json", "config.yaml"]
 
 
+def test_a_run_is_finished_when_all_else_is_there(finished: Finished) -> None:
+    times = {file.name: file.stat().st_mtime_ns for file in finished.run.path.glob("*.*")}
+    assert times.pop("results.json") >= max(times.values())
+
+
 def test_a_finished_run_is_not_repeated(finished: Finished) -> None:
     before = finished.run.checkpoint.stat().st_mtime_ns
     assert resume(finished.run.path) == finished.run.read_results()
