@@ -101,6 +101,16 @@ def test_nothing_to_do_is_refused(tmp_path: Path, numbers: dict[str, object]) ->
         run_contenders(BASE, contenders(), out=tmp_path, start=Fleet(), **numbers)  # type: ignore[arg-type]
 
 
+def test_a_run_that_is_killed_after_its_result_is_done(tmp_path: Path) -> None:
+    fleet = Fleet()
+    fleet.failing["none/seed_0"] = Failure("It was ended by SIGKILL.", [])
+    score = {"split_hash": "a", "test": {"plain": {"top1": 0.5, "n": 10}}}
+    fleet.on_look = lambda run: Run.write_json(run.folder / "results.json", score)
+    (ended,) = run_contenders(BASE, contenders("none"), [0], tmp_path, start=fleet)
+    assert ended.status == "done"
+    assert not (ended.folder / "failure.json").exists()
+
+
 # Called again
 
 

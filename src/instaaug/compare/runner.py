@@ -456,13 +456,10 @@ def _record_outcome(run: RunProgress, outcome: Outcome) -> RunProgress:
     """The run with its result; a failure is written to its folder."""
     if outcome.status == "stopped":
         return replace(run, status="stopped", epoch=count_epochs(run.folder))
-    failure = outcome.failure
-    if outcome.status == "done":
-        ended = read_progress(run.folder.parents[1], run.label, run.seed)
-        if ended.status == "done":
-            return replace(ended, n_epochs=run.n_epochs)
-        failure = Failure(ended.sentence or "It ended without a result.", [])
-    assert failure is not None  # noqa: S101  # every failed run has one
+    ended = read_progress(run.folder.parents[1], run.label, run.seed)
+    if ended.status == "done":  # or was killed after all had been written
+        return replace(ended, n_epochs=run.n_epochs)
+    failure = outcome.failure or Failure(ended.sentence or "It ended without a result.", [])
     write_failure(run.folder, failure)
     epoch = count_epochs(run.folder)
     return replace(run, status="failed", epoch=epoch, sentence=failure.sentence)
