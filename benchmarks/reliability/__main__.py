@@ -6,15 +6,27 @@ from pathlib import Path
 
 from rich.console import Console
 
+from benchmarks.reliability.disk import disk
+from benchmarks.reliability.kills import kills
 from benchmarks.reliability.numbers import try_numbers
+from benchmarks.reliability.processes import processes
 from benchmarks.reliability.readers import try_readers
 from benchmarks.reliability.soak import try_soak
 from benchmarks.reliability.table import save_trials, show_trials
 from benchmarks.reliability.trials import Part
+from benchmarks.reliability.truncation import truncation
 
 __all__ = ["PARTS", "main"]
 
-PARTS: dict[str, Part] = {"readers": try_readers, "numbers": try_numbers, "soak": try_soak}
+PARTS: dict[str, Part] = {
+    "kills": kills,
+    "truncation": truncation,
+    "processes": processes,
+    "disk": disk,
+    "readers": try_readers,
+    "numbers": try_numbers,
+    "soak": try_soak,
+}
 FOLDER = Path("runs/reliability")
 
 

@@ -73,6 +73,10 @@ class Ledger:
                 file.write(json.dumps({"name": name, **asdict(found)}) + "\n")
         return self.outcomes[name]
 
+    def note(self, name: str, find: Callable[[], str]) -> str:
+        """What is found once and then kept, such as the places to try."""
+        return self.outcome(name, lambda: Outcome("equal", find())).words
+
 
 def summarize(what: str, outcomes: Iterable[Outcome], note: str = "") -> Trials:
     """The row of trials of one kind.
