@@ -449,6 +449,15 @@ def test_a_run_is_finished_when_all_else_is_there(finished: Finished) -> None:
     assert times.pop("results.json") >= max(times.values())
 
 
+def test_a_run_whose_folder_was_removed_meanwhile_is_not_finished(run: Run) -> None:
+    run.results_file.unlink()
+    run.config_file.unlink()
+    words = r"'.*copy' must stay as it is while a run is at work: config\.yaml is gone\. Begin"
+    with pytest.raises(DataError, match=words):
+        run.write_results({}, seconds=1.0)
+    assert not run.results_file.exists()
+
+
 def test_a_finished_run_is_not_repeated(finished: Finished) -> None:
     before = finished.run.checkpoint.stat().st_mtime_ns
     assert resume(finished.run.path) == finished.run.read_results()

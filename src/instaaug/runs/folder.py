@@ -336,6 +336,25 @@ class Run:
                 f"{before}, now it has {split_hash}. Put the images back, or name other images."
             )
 
+    def write_results(self, results: dict[str, Any], **seconds: float) -> None:
+        """Finish the run: ``results.json`` comes last, and only where all else is still there.
+
+        Arguments:
+            results: How good it is.
+            seconds: How long it took, and its parts.
+
+        Raises:
+            DataError: If the folder was removed while the run was at work.
+        """
+        self.write_json(self.timing_file, seconds)
+        for file in (self.config_file, self.environment_file, self.facts_file):
+            if not file.is_file():
+                raise DataError(
+                    f"{str(self.path)!r} must stay as it is while a run is at work: {file.name} "
+                    "is gone. Begin again, in this folder or another one."
+                )
+        self.write_json(self.results_file, results)
+
     def read_results(self) -> dict[str, Any]:
         """The content of ``results.json``; raise if it is damaged."""
         results = read_json(self.results_file)

@@ -18,7 +18,7 @@ from instaaug.augmentation.observed import Observed
 from instaaug.data import LabeledImages
 from instaaug.data.cache import OnProgress
 from instaaug.data.labeled import evenly_spaced_indices
-from instaaug.errors import ArgumentError
+from instaaug.errors import ArgumentError, DataError
 from instaaug.files import lock_folder, remove_unfinished, write_text
 from instaaug.report.page.build import TINY, best_encoding, data_uris, page_html, side_by_side
 from instaaug.report.page.content import PageContent, PageFigure, PageInput, PageRun
@@ -412,6 +412,11 @@ def write_report(
         with suppress(MissingPlottingError):
             figures = _add_figures(folder / "figures", columns, content)
         write_text(folder / "index.html", page_html(content))
+    if lost := [file for file in figures if not file.is_file()]:
+        raise DataError(
+            f"{str(folder)!r} must stay as it is while a report is written: {lost[0].name} is "
+            "gone. Write the report again."
+        )
     return Report(
         page=folder / "index.html",
         figures=figures,

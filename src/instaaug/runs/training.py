@@ -340,8 +340,7 @@ def _fit(
         "test": evaluate_task(task, splits.test, config),
     }
     run.write_picture(sample_sheet(task, _sample_images(splits.test), N_SAMPLES))
-    run.write_json(run.timing_file, {"seconds": time.monotonic() - started})
-    run.write_json(run.results_file, results)  # last: it makes the run a finished one
+    run.write_results(results, seconds=time.monotonic() - started)
     return results
 
 

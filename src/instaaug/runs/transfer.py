@@ -69,9 +69,7 @@ def fit_backbone(
         transfer = _fit(config, found, run, note_time)
         learned_at = elapsed()
         results = _finish(run, config, found, transfer, on_score)
-        seconds = {"seconds": elapsed(), "learning": learned_at - features_at}
-        run.write_json(run.timing_file, seconds)
-        run.write_json(run.results_file, results)
+        run.write_results(results, seconds=elapsed(), learning=learned_at - features_at)
     return results
 
 

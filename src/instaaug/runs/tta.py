@@ -396,8 +396,7 @@ def fit_frozen(
             on_plan=on_plan, on_table=on_table,
         )  # fmt: skip
         results = _finish(run, config, found, aug, on_score)
-        run.write_json(run.timing_file, {"seconds": elapsed()})
-        run.write_json(run.results_file, results)
+        run.write_results(results, seconds=elapsed())
     return results
 
 
