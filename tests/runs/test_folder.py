@@ -458,6 +458,12 @@ def test_a_run_whose_folder_was_removed_meanwhile_is_not_finished(run: Run) -> N
     assert not run.results_file.exists()
 
 
+def test_a_new_run_does_not_go_on_with_the_checkpoint_of_another(run: Run) -> None:
+    run.config_file.unlink()
+    run.start(CONFIG)
+    assert not run.checkpoint.exists()
+
+
 def test_a_finished_run_is_not_repeated(finished: Finished) -> None:
     before = finished.run.checkpoint.stat().st_mtime_ns
     assert resume(finished.run.path) == finished.run.read_results()

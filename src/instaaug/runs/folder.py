@@ -212,6 +212,7 @@ class Run:
         """
         if not self.config_file.exists():
             text = yaml.safe_dump(config.to_mapping(), sort_keys=False, allow_unicode=True)
+            self.checkpoint.unlink(missing_ok=True)  # of a run whose settings are gone
             self.write_json(self.environment_file, environment())
             write_text(self.config_file, text)  # last: it makes a run of the folder
             return
