@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from typing_extensions import override
 
 from instaaug.data import DataSplits
-from instaaug.errors import ArgumentError, ShapeError
+from instaaug.errors import ArgumentError, InstaAugError, ShapeError
 from instaaug.runs import training
 from instaaug.runs.build import build_task
 from instaaug.runs.folder import Run
@@ -317,3 +317,26 @@ def test_what_phi_learns_from_chooses_nothing(
     rows = [set(part.rows) for part in (seen, unseen) if part and part.rows is not None]
     assert len(rows) == 2 * (n_unseen < n_images)
     assert not set.intersection(*rows or [set()])
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "told"),
+    [
+        (
+            "[gloo/tcp/pair.cc:5] Read error: Connection reset by peer. Look elsewhere.",
+            InstaAugError,
+            r"Another process of this run has ended, or cannot be reached \(Read error: "
+            r"Connection reset by peer\)\. Go on with `instaaug resume .*run` from the last",
+        ),
+        ("a bug", RuntimeError, "a bug"),
+    ],
+)
+def test_a_process_that_is_gone_is_one_sentence(
+    words: str, kind: type[Exception], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fit(*_: object, **__: object) -> None:
+        raise RuntimeError(words)
+
+    monkeypatch.setattr("instaaug.runs.training.Trainer.fit", fit)
+    with pytest.raises(kind, match=told):
+        train(SMALL, tmp_path / "run")

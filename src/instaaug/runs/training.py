@@ -1,6 +1,7 @@
 """Train a model with any method, resume it, and score it."""
 
 import os
+import shlex
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -16,13 +17,14 @@ from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import Logger
 from safetensors.torch import save
 from torch import Tensor
+from torch.distributed import DistError
 
 from instaaug.augmentation import InstaAug
 from instaaug.data import DataSplits, LabeledImages, load_data
 from instaaug.data.cache import OnProgress
 from instaaug.data.labeled import evenly_spaced_indices
 from instaaug.data.splits import split
-from instaaug.errors import ArgumentError
+from instaaug.errors import ArgumentError, InstaAugError
 from instaaug.files import write_atomically
 from instaaug.methods import FastAutoAugment, find_method
 from instaaug.networks.compiling import compile_training
@@ -310,7 +312,7 @@ def _fit(
         # torch 2.13 asks for gradients that are not there when it compiles, and warns of itself
         warnings.filterwarnings("ignore", message=r"The \.grad attribute of a Tensor")
         seed_everything(config.seed + trainer.global_rank, verbose=False)
-        with forward_interrupts():
+        with forward_interrupts(), _explain_lost_process(run):
             loaders = _loaders(splits, config, trainer, task.cross_fit)
             trainer.fit(task, **loaders, ckpt_path=_checkpoint(run))
     if not trainer.is_global_zero:
@@ -480,6 +482,22 @@ def _explain_refusals() -> Iterator[None]:
         raise ArgumentError(
             "`trainer` must have an accelerator, devices, strategy and precision that suit this "
             f"machine. Lightning says: {words}"
+        ) from error
+
+
+@contextmanager
+def _explain_lost_process(run: Run) -> Iterator[None]:
+    """Say it in a sentence if another process of the run is gone."""
+    try:
+        yield
+    except RuntimeError as error:
+        words = " ".join(str(error).split())
+        if not isinstance(error, DistError) and "gloo" not in words:
+            raise
+        reason = words.rpartition("] ")[2].partition(". ")[0].rstrip(".")
+        raise InstaAugError(
+            f"Another process of this run has ended, or cannot be reached ({reason}). Go on with "
+            f"`instaaug resume {shlex.quote(str(run.path))}` from the last checkpoint."
         ) from error
 
 
