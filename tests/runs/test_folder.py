@@ -464,6 +464,19 @@ def test_a_new_run_does_not_go_on_with_the_checkpoint_of_another(run: Run) -> No
     assert not run.checkpoint.exists()
 
 
+def test_a_run_goes_on_with_as_many_processes_as_it_began_with(run: Run) -> None:
+    run.results_file.unlink()
+    run.config_file.write_text(run.config_file.read_text().replace("epochs: 1", "epochs: 2"))
+    state = torch.load(run.checkpoint, weights_only=True)
+    state["progress"]["random_state"] = state["progress"]["random_state"].repeat(2, 1)
+    torch.save(state, run.checkpoint)
+    words = (
+        "must be those that the run began with: its checkpoint is of 2 processes, and there are"
+    )
+    with pytest.raises(ArgumentError, match=words):
+        resume(run.path)
+
+
 def test_a_finished_run_is_not_repeated(finished: Finished) -> None:
     before = finished.run.checkpoint.stat().st_mtime_ns
     assert resume(finished.run.path) == finished.run.read_results()

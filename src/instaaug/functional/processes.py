@@ -4,7 +4,21 @@ import numpy as np
 import torch
 from torch import Generator, Tensor, distributed, nn
 
-__all__ = ["copy_first_process", "mean_over_processes", "step_generator"]
+__all__ = [
+    "copy_first_process",
+    "gather_over_processes",
+    "mean_over_processes",
+    "step_generator",
+]
+
+
+def gather_over_processes(value: Tensor) -> Tensor:
+    """The tensors of all processes, one row each, in the order of their numbers."""
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return value[None]
+    rows = [torch.empty_like(value) for _ in range(distributed.get_world_size())]
+    distributed.all_gather(rows, value)
+    return torch.stack(rows)
 
 
 def mean_over_processes(value: Tensor) -> Tensor:

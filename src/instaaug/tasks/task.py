@@ -23,7 +23,11 @@ from instaaug.augmentation import (
 )
 from instaaug.data import LabeledImages
 from instaaug.errors import ArgumentError, NonFiniteError
-from instaaug.functional.processes import mean_over_processes, step_generator
+from instaaug.functional.processes import (
+    gather_over_processes,
+    mean_over_processes,
+    step_generator,
+)
 from instaaug.networks.encoders import PenultimateFeatures
 from instaaug.networks.model_interface import evaluation_mode, pick_output
 from instaaug.objectives import Usefulness
@@ -482,7 +486,7 @@ class AugmentedTask(LightningModule, ABC):
             "epoch_sums": self.epoch.sums,
             "epoch_counts": self.epoch.counts,
             "history": self.history,
-            "random_state": torch.get_rng_state(),
+            "random_state": gather_over_processes(torch.get_rng_state().to(self.device)).cpu(),
             "loader": loader.state_dict() if isinstance(loader, BatchLoader) else None,
         }
 
@@ -499,7 +503,14 @@ class AugmentedTask(LightningModule, ABC):
         """Go on in the same order, and with the same dropout, as if never interrupted."""
         if self._resumed is None:
             return
-        torch.set_rng_state(self._resumed["random_state"])
+        states = torch.atleast_2d(self._resumed["random_state"])
+        if len(states) != self.trainer.world_size:
+            raise ArgumentError(
+                "`trainer.devices` and `trainer.num_nodes` must be those that the run began with: "
+                f"its checkpoint is of {len(states)} processes, and there are now "
+                f"{self.trainer.world_size}. Restore them, or begin a new run."
+            )
+        torch.set_rng_state(states[self.global_rank].clone())  # torch cannot take a row of a table
         loader = self.trainer.train_dataloader
         if isinstance(loader, BatchLoader):  # Lightning restores others
             loader.load_state_dict(self._resumed["loader"])
