@@ -1,5 +1,6 @@
 """Commands of ours in forks of this process, which need not import torch again."""
 
+import faulthandler
 import os
 import signal
 import sys
@@ -117,6 +118,7 @@ def _become(log: Path, folder: Path, environment: Mapping[str, str]) -> None:
         os.dup2(handle, stream)
     sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115  # it stays open
     sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
+    faulthandler.enable(sys.stderr)
     os.chdir(folder)
     os.environ.update({"INSTAAUG_CACHE": str(folder / "cache"), "COLUMNS": "500"})
     os.environ["GIT_DIR"] = str(folder / "none")  # runs note the commit; one may be made meanwhile

@@ -21,15 +21,16 @@ from benchmarks.reliability.trials import Ledger, Outcome, Trials, summarize
 from instaaug import InstaAug
 from instaaug.tasks import AugmentedTask
 
-__all__ = ["compare_steps", "processes"]
+__all__ = ["compare_steps", "kill_one", "processes", "several_processes"]
 
 BOUND = 60.0  # seconds within which the others must notice
 PAUSE = 0.3  # seconds
 N_STEPS = 1000
-N_PICTURES = 100  # of each class, for the steps that are compared
+N_PICTURES = 101  # of each class, for the steps that are compared
 
 
-def _command(n: int, *more: str) -> TriedCommand:
+def several_processes(n: int, *more: str) -> TriedCommand:
+    """A run in as many processes as it has devices."""
     words = ("train", "../data", *TRAIN, *VIEWS, "--trainer.max_epochs", "4", "--model", MODEL)
     several = ("--trainer.devices", str(n), "--trainer.strategy", "ddp", "--out", "run")
     return TriedCommand(f"train in {n} processes", (*words, *several, *more), "run", resumes=True)
@@ -40,9 +41,9 @@ def processes(trials: int, seed: int, folder: Path) -> list[Trials]:
     bench, ledger = Bench(folder), Ledger(folder / "trials.jsonl")
     rows = []
     for n in (2, 3):
-        command = _command(n)
+        command = several_processes(n)
         for what, attempt, most in (
-            (f"{command.name}, one killed", _kill_one, trials // 5),
+            (f"{command.name}, one killed", kill_one, trials // 5),
             (f"{command.name}, one slow", _slow_one, trials // 10),
         ):
             outcomes = [
@@ -54,7 +55,7 @@ def processes(trials: int, seed: int, folder: Path) -> list[Trials]:
             ]
             rows.append(summarize(what, outcomes))
     what = "train in 2 processes, go on with 1"
-    number = [ledger.outcome(what, partial(_change_number, bench, _command(2)))]
+    number = [ledger.outcome(what, partial(_change_number, bench, several_processes(2)))]
     rows.append(summarize(what, number))
     n_steps = N_STEPS * min(trials, 50) // 50
     for n in (2, 3):
@@ -104,7 +105,7 @@ def _wait_for(file: Path) -> None:
         time.sleep(0.005)
 
 
-def _kill_one(bench: Bench, command: TriedCommand, n: int, chance: random.Random) -> Outcome:
+def kill_one(bench: Bench, command: TriedCommand, n: int, chance: random.Random) -> Outcome:
     """Kill one process once all have met; the others must say so, and the run must go on."""
     _reference(bench, command, n)
     bench.clear(command)
@@ -200,7 +201,7 @@ def _watch() -> None:
 def compare_steps(bench: Bench, n: int, n_steps: int) -> dict[str, tuple[int, int]]:
     """By what was compared: how many values, and in how many some process had another one."""
     draw_pictures(bench.folder / "many", N_PICTURES)
-    command = _command(n)
+    command = several_processes(n)
     bench.clear(command)
     steps_per_epoch = -(-3 * N_PICTURES * 7 // 10 // (8 * n))  # of what is left to train on
     epochs = str(-(-n_steps // steps_per_epoch))

@@ -62,7 +62,8 @@ class Ledger:
         if file.is_file():
             for line in file.read_text(encoding="utf-8").splitlines():
                 entry = json.loads(line)
-                self.outcomes[entry.pop("name")] = Outcome(**entry)
+                name = entry.pop("name")
+                self.outcomes[name] = Outcome(**entry)
 
     def outcome(self, name: str, attempt: Callable[[], Outcome]) -> Outcome:
         """The outcome of a trial, from the file or from trying."""
