@@ -1,6 +1,7 @@
 """Training runs from beginning to end, on a handful of sprites."""
 
 import csv
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from instaaug.runs import training
 from instaaug.runs.build import build_task
 from instaaug.runs.folder import Run
 from instaaug.runs.inference import evaluate_run
+from instaaug.runs.lightning import quiet_lightning
 from instaaug.runs.loaded import load_run
 from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import load_splits, resume, train
@@ -340,3 +342,22 @@ def test_a_process_that_is_gone_is_one_sentence(
     monkeypatch.setattr("instaaug.runs.training.Trainer.fit", fit)
     with pytest.raises(kind, match=told):
         train(SMALL, tmp_path / "run")
+
+
+def test_a_thread_that_cannot_write_prints_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed: list[str] = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: printed.append(str(args.exc_value)))
+
+    class _AsyncWriterThread(threading.Thread):
+        """Named like that of TensorBoard."""
+
+    def fail(error: Exception) -> None:
+        raise error
+
+    with quiet_lightning():
+        for kind in (_AsyncWriterThread, threading.Thread):
+            for error in (OSError(f"disk, {kind.__name__}"), ValueError(f"bug, {kind.__name__}")):
+                thread = kind(target=fail, args=(error,))
+                thread.start()
+                thread.join()
+    assert printed == ["bug, _AsyncWriterThread", "disk, Thread", "bug, Thread"]
