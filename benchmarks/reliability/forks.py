@@ -47,8 +47,8 @@ def warm_up() -> None:
     import matplotlib.backends.backend_svg
     import matplotlib.figure  # noqa: F401
     import optuna  # noqa: F401
-    import tensorboard.summary.writer.event_file_writer  # noqa: F401
     import torch
+    import torch.utils.tensorboard
 
     import instaaug.cli.compare
     import instaaug.cli.train

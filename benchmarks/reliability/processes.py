@@ -8,8 +8,10 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 from rich.console import Console
@@ -26,7 +28,8 @@ __all__ = ["compare_steps", "kill_one", "processes", "several_processes"]
 BOUND = 60.0  # seconds within which the others must notice
 PAUSE = 0.3  # seconds
 N_STEPS = 1000
-N_PICTURES = 101  # of each class, for the steps that are compared
+IMAGES = "images in each step"
+N_PICTURES = 102  # of each class, for the steps that are compared; not divisible by 2 or 3
 
 
 def several_processes(n: int, *more: str) -> TriedCommand:
@@ -59,14 +62,8 @@ def processes(trials: int, seed: int, folder: Path) -> list[Trials]:
     rows.append(summarize(what, number))
     n_steps = N_STEPS * min(trials, 50) // 50
     for n in (2, 3):
-        found = ledger.note(
-            f"{n} {n_steps}", lambda n=n: json.dumps(compare_steps(bench, n, n_steps))
-        )  # type: ignore[misc]
-        kinds = json.loads(found)
-        note = "an uneven number of images in each"
-        rows += [
-            Trials(f"{n} processes, {kind}", *counts, note=note) for kind, counts in kinds.items()
-        ]
+        found = ledger.note(f"{n} {n_steps}", partial(compare_steps, bench, n, n_steps))
+        rows += [Trials(**row) for row in json.loads(found)]
     return rows
 
 
@@ -170,13 +167,18 @@ class _Witness(Callback):
     def __init__(self, console: Console) -> None:
         del console
         self.notes: dict[str, list[str]] = {
-            "λ after each step": [], "parameters after each step": [], "means of each epoch": [],
+            IMAGES: [], "λ after each step": [], "parameters after each step": [],
+            "means of each epoch": [],
         }  # fmt: skip
 
     @override
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: object) -> None:
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: object, batch: list[Any],
+        *_: object,
+    ) -> None:  # fmt: skip
         assert isinstance(pl_module, AugmentedTask)  # noqa: S101
         assert isinstance(pl_module.augmenter, InstaAug)  # noqa: S101
+        self.notes[IMAGES].append(str(len(batch[0])))
         self.notes["λ after each step"].append(str(pl_module.augmenter.weight.tolist()))
         digest = hashlib.sha256()
         for parameter in pl_module.parameters():
@@ -198,8 +200,8 @@ def _watch() -> None:
     setattr(instaaug.cli.train, "RichProgress", _Witness)  # noqa: B010  # not its to export
 
 
-def compare_steps(bench: Bench, n: int, n_steps: int) -> dict[str, tuple[int, int]]:
-    """By what was compared: how many values, and in how many some process had another one."""
+def compare_steps(bench: Bench, n: int, n_steps: int) -> str:
+    """Rows, in JSON, of how many values were compared and how often a process had another one."""
     draw_pictures(bench.folder / "many", N_PICTURES)
     command = several_processes(n)
     bench.clear(command)
@@ -211,10 +213,17 @@ def compare_steps(bench: Bench, n: int, n_steps: int) -> dict[str, tuple[int, in
     if any(one.code for one in ended):
         raise RuntimeError(f"{command.name} failed by itself: {[_tail(one) for one in ended]}")
     notes = [json.loads((bench.here / f"witness-{rank}.json").read_text()) for rank in range(n)]
-    return {
-        kind: (len(notes[0][kind]), sum(len(set(row)) > 1 for row in _rows(notes, kind)))
+    images = " and ".join(str(sum(map(int, note.pop(IMAGES)))) for note in notes)
+    rows = [
+        Trials(
+            f"{n} processes, {kind}",
+            len(notes[0][kind]),
+            sum(len(set(row)) > 1 for row in _rows(notes, kind)),
+            note=f"{images} images in all",
+        )
         for kind in notes[0]
-    }
+    ]
+    return json.dumps([asdict(row) for row in rows])
 
 
 def _rows(notes: Sequence[dict[str, list[str]]], kind: str) -> Iterator[tuple[str, ...]]:

@@ -72,7 +72,7 @@ class WriteSites:
             sites.reach("open", file)
             return _open_watched(sites, file, mode, *rest, **options)
 
-        builtins.open = io.open = watched_open  # type: ignore[assignment]
+        builtins.open = io.open = watched_open
         for name in ("replace", "rename", "unlink", "remove", "mkdir", "rmdir", "truncate"):
             self._watch(name, lambda path: path)
         for name in ("fsync", "posix_fallocate"):
