@@ -14,7 +14,14 @@ from instaaug.augmentation import InstaAug
 from instaaug.compare.search_space import SearchSpace, describe_choice
 from instaaug.compare.tuning import TuningResult, judge, tune
 from instaaug.compare.tuning_trials import ReportScore, TrialRecord, TuningFolder, rung_epochs
-from instaaug.errors import ArgumentError, DataError, DiskError, InstaAugError, NonFiniteError
+from instaaug.errors import (
+    ArgumentError,
+    DataError,
+    DiskError,
+    InstaAugError,
+    NonFiniteError,
+    WeightsFileError,
+)
 from instaaug.files import lock_folder
 from instaaug.methods.fast_auto_augment import MissingOptunaError
 from instaaug.runs.build import build_task
@@ -364,7 +371,10 @@ def test_a_trial_that_fails_for_another_reason_is_noted_with_it(
     assert again.records == records
 
 
-@pytest.mark.parametrize("error", [DataError("Damaged."), DiskError("Full."), OSError("Gone.")])
+@pytest.mark.parametrize(
+    "error",
+    [DataError("Damaged."), WeightsFileError("Cut."), DiskError("Full."), OSError("Gone.")],
+)
 def test_files_at_fault_end_the_search_and_no_trial_has_failed(
     error: Exception, tmp_path: Path
 ) -> None:

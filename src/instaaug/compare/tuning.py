@@ -21,7 +21,13 @@ from instaaug.compare.tuning_trials import (
     rung_epochs,
 )
 from instaaug.data.cache import OnProgress
-from instaaug.errors import ArgumentError, DataError, InstaAugError, NonFiniteError
+from instaaug.errors import (
+    ArgumentError,
+    DataError,
+    InstaAugError,
+    NonFiniteError,
+    WeightsFileError,
+)
 from instaaug.files import lock_folder
 from instaaug.methods.fast_auto_augment import import_optuna, quiet_optuna
 from instaaug.runs.build import build_task, settle_phi
@@ -396,7 +402,12 @@ class _Search:
         reason = ""
         try:
             scores = self.run(settings, self.folder.run_folder(record.number), report)
-        except (Interrupted, DataError, OSError):  # not the fault of the trial's settings
+        except (
+            Interrupted,
+            DataError,
+            WeightsFileError,
+            OSError,
+        ):  # not the fault of the trial's settings
             raise
         except Exception as error:
             if _is_user_error(error) and not record.number:
