@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from pickle import UnpicklingError  # what torch raises
 from typing import IO, Any
 
 import numpy as np
@@ -249,7 +250,7 @@ def _differences(wanted: dict[str, str], got: dict[str, str]) -> str:
 def _digest(file: Path) -> str:
     content = file.read_bytes()
     if file.suffix in TENSORS:
-        with suppress(RuntimeError, EOFError):  # half a file differs from a whole one
+        with suppress(RuntimeError, EOFError, OSError, UnpicklingError):  # half a file differs
             content = _flat(torch.load(file, weights_only=True))
     if file.suffix == ".json":
         with suppress(ValueError):  # half a file differs from a whole one
