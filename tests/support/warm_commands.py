@@ -1,8 +1,8 @@
 """Commands of ours in fresh processes that need not import torch and Lightning again.
 
 Run as a program, this imports what all commands need and waits. Each line of its input has
-a folder, an environment and a command; a fork of it runs the command there, as a new process
-would, but seconds sooner.
+a folder, an environment, a command and whether few sprites are enough; a fork of it runs the
+command there, as a new process would, but seconds sooner.
 """
 
 import json
@@ -47,11 +47,13 @@ class WarmCommands:
             pipe.close()
         self.server.wait(timeout=60)
 
-    def run(self, words: list[str], *, cwd: Path, environment: dict[str, str]) -> Printed:
-        """Run a command to its end."""
+    def run(
+        self, words: list[str], *, cwd: Path, environment: dict[str, str], few: bool = False
+    ) -> Printed:
+        """Run a command to its end, if wanted with few sprites."""
         assert self.server.stdin is not None
         assert self.server.stdout is not None
-        self.server.stdin.write(json.dumps([str(cwd), environment, words]) + "\n")
+        self.server.stdin.write(json.dumps([str(cwd), environment, words, few]) + "\n")
         self.server.stdin.flush()
         code, text = json.loads(self.server.stdout.readline())
         return Printed(code, text)
@@ -67,7 +69,7 @@ def serve() -> None:
         sys.stdout.flush()
 
 
-def _forked(cwd: str, environment: dict[str, str], words: list[str]) -> tuple[int, str]:
+def _forked(cwd: str, environment: dict[str, str], words: list[str], few: bool) -> tuple[int, str]:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -76,6 +78,10 @@ def _forked(cwd: str, environment: dict[str, str], words: list[str]) -> tuple[in
             os.dup2(writing, stream)
         os.chdir(cwd)
         os.environ.update(environment)
+        if few:
+            from instaaug.data import sprites
+
+            sprites.N_TRAIN, sprites.N_TEST = 240, 120
         os._exit(_called(words))
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
