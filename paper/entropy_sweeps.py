@@ -97,5 +97,9 @@ EXHIBITS = (
             "The paper draws a curve and says: nearly no augmentation up to λ = 0.1, 64 to 65 % "
             "from 0.15 to 0.5, too much beyond.",
         ),
+        verdict="Any λ from 0.01 to 0.2 does as well as a tuned one, more costs one to two "
+        "points: too much augmentation hurts, as in the paper. Too little does not yet: at 0.01 "
+        "the entropy falls to nothing in two of three seeds, but ten epochs are too short for "
+        "that to cost accuracy.",
     ),
 )
