@@ -464,6 +464,20 @@ def test_a_new_run_does_not_go_on_with_the_checkpoint_of_another(run: Run) -> No
     assert not run.checkpoint.exists()
 
 
+def test_settings_that_were_cut_anywhere_are_never_taken_for_others(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    run.start(CONFIG)
+    whole = run.config_file.read_bytes()
+    for n in range(len(whole)):
+        run.config_file.write_bytes(whole[:n])
+        with pytest.raises(
+            DataError, match=r"'.*config\.yaml' must be as the run wrote it: its end"
+        ):
+            run.read_settings()
+    run.config_file.write_bytes(whole.removeprefix(b"---\n").removesuffix(b"...\n"))
+    assert run.read_settings() == CONFIG  # as earlier versions wrote it
+
+
 def test_a_run_goes_on_with_as_many_processes_as_it_began_with(run: Run) -> None:
     run.results_file.unlink()
     run.config_file.write_text(run.config_file.read_text().replace("epochs: 1", "epochs: 2"))

@@ -43,6 +43,7 @@ __all__ = ["DataFacts", "Run", "check_outside", "remove_files"]
 PACKAGES = ("torch", "lightning", "numpy", "pillow", "safetensors")
 PICTURE_HEIGHT = 768
 MOST_PIXELS = 1 << 14  # of a side
+YAML_START, YAML_END = "---\n", "...\n"  # a file that was cut would be valid YAML otherwise
 MADE_BY = {"train": "instaaug train", "tta": "instaaug tta fit", "transfer": "instaaug transfer"}
 
 
@@ -212,6 +213,7 @@ class Run:
         """
         if not self.config_file.exists():
             text = yaml.safe_dump(config.to_mapping(), sort_keys=False, allow_unicode=True)
+            text = f"{YAML_START}{text}{YAML_END}"
             self.checkpoint.unlink(missing_ok=True)  # of a run whose settings are gone
             self.write_json(self.environment_file, environment())
             write_text(self.config_file, text)  # last: it makes a run of the folder
@@ -270,6 +272,14 @@ class Run:
             raise FileNotFoundError(
                 f"There is no run in {str(self.path)!r}: it has no config.yaml. `instaaug train`, "
                 "`instaaug tta fit` and `instaaug transfer` make one."
+            )
+        content = self.config_file.read_bytes()
+        start, end = YAML_START.encode(), YAML_END.encode()
+        begun = content.startswith(start) or start.startswith(content)  # older files have neither
+        if begun and not content.endswith(end):
+            raise DataError(
+                f"{str(self.config_file)!r} must be as the run wrote it: its end is missing. "
+                "Restore it, or begin a new run."
             )
         return read_run_settings(read_yaml(self.config_file), source=str(self.config_file))
 
