@@ -15,6 +15,7 @@ from benchmarks import (
     leaderboard,
     memory,
     phi_resolution,
+    reliability,
     retrieval,
     rotation,
     scaling,
@@ -35,7 +36,7 @@ PRINTING = {
     for m in (
         *(budgets, memory, scaling, where_time_goes, phi_resolution, variance, rotation),
         *(color, tiny_imagenet, training, leaderboard, contrastive),
-        *(frozen, exact_gradient, transfer, retrieval),
+        *(frozen, exact_gradient, transfer, retrieval, reliability),
     )
 }
 
