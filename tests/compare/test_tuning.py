@@ -419,6 +419,15 @@ def test_a_spoiled_file_of_trials_is_named(
         tune(FEW_EPOCHS, tmp_path / "search", n_trials=2, run=half_right)
 
 
+def test_a_search_that_was_killed_before_it_wrote_its_result_writes_it(tmp_path: Path) -> None:
+    tune(FEW_EPOCHS, tmp_path / "search", n_trials=2, run=half_right)
+    file = tmp_path / "search" / "tuned.yaml"
+    whole = file.read_text()
+    file.write_text("what the first trial found")
+    tune(FEW_EPOCHS, tmp_path / "search", n_trials=2, run=half_right)
+    assert file.read_text() == whole
+
+
 def test_trials_of_other_images_are_named(tmp_path: Path) -> None:
     tune(FEW_EPOCHS, tmp_path / "search", n_trials=1, run=half_right)
     with pytest.raises(DataError, match="scores of 2 validation images, and there are 3"):

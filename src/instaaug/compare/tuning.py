@@ -274,6 +274,7 @@ def _search(
     is_new = folder.start(config, splits.hash)
     with quiet_optuna() as optuna:
         search = _Search(optuna, tried, space, folder, run, on_change)
+        search.write_best(config, command)  # a kill may have come between a trial and this
         while len(search.records) < n_trials and not search.is_over(budget):
             try:
                 search.run_next()
@@ -281,10 +282,7 @@ def _search(
                 if is_new and not search.records:
                     folder.undo_start()
                 raise
-            if verdict := judge(search.records):
-                summary = verdict.describe(config.task)
-                summary = f"{command}: best of {len(search.records)} trials; {summary}"
-                folder.write_tuned(search.settings_of(verdict.best, config), summary)
+            search.write_best(config, command)
     return search
 
 
@@ -386,6 +384,18 @@ class _Search:
             study.enqueue_trial(self.space.points[number])
         return study
 
+    def write_best(self, config: TrainSettings, command: str) -> None:
+        """Write the best settings so far, if any trial is complete.
+
+        Arguments:
+            config: The settings that the search began with.
+            command: What was typed.
+        """
+        if verdict := judge(self.records):
+            found = verdict.describe(config.task)
+            summary = f"{command}: best of {len(self.records)} trials; {found}"
+            self.folder.write_tuned(self.settings_of(verdict.best, config), summary)
+
     def _run_trial(self, study: "Study", trial: "Trial", record: TrialRecord) -> TrialRecord:
         started = time.monotonic()
         rungs: list[tuple[int, float]] = []
@@ -402,12 +412,7 @@ class _Search:
         reason = ""
         try:
             scores = self.run(settings, self.folder.run_folder(record.number), report)
-        except (
-            Interrupted,
-            DataError,
-            WeightsFileError,
-            OSError,
-        ):  # not the fault of the trial's settings
+        except (Interrupted, DataError, WeightsFileError, OSError):  # not the settings' fault
             raise
         except Exception as error:
             if _is_user_error(error) and not record.number:
