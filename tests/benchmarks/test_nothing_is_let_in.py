@@ -1,8 +1,10 @@
 """Nothing is let in and nothing piles up: the benchmark of reliability in small."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jaxtyping
 import pytest
 import torch
 
@@ -15,6 +17,15 @@ QUICK = [name for name in READERS if not name.startswith(("runs", "records"))]
 N_INPUTS = 25
 
 
+@pytest.fixture
+def unchecked() -> Iterator[None]:
+    """Types are checked in tests alone: files must be refused where users read them."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.filterwarnings("ignore")  # of decoders, on what is damaged
 @pytest.mark.parametrize("name", QUICK)
 def test_damaged_files_are_read_or_refused_in_our_words(

@@ -373,7 +373,7 @@ def test_a_full_disk_is_one_sentence(
 
     monkeypatch.setattr(os, "fsync", full)
     sentence = instaaug.error("train", "a.npz", "--out", "run", *QUICK)
-    assert sentence.startswith("There is no room left for 'run/config.yaml': ")
+    assert sentence.startswith("There is no room left for 'run/environment.json': ")
     assert not list(tmp_path.glob("run/*"))
 
 
@@ -382,7 +382,7 @@ def test_a_disk_that_fills_up_in_training_leaves_a_run_to_go_on_with(
 ) -> None:
     gray_levels(tmp_path / "a.npz")
     true_sync = os.fsync
-    left = iter(range(4))  # config.yaml, environment.json, data.json, metrics.csv
+    left = iter(range(4))  # environment.json, config.yaml, data.json, metrics.csv
 
     def filling(descriptor: int) -> None:
         if next(left, None) is None:
@@ -510,6 +510,7 @@ def test_a_learned_run_ends_with_the_command_that_tells_whether_it_pays(
     words = printed_command(done.out, "instaaug compare")
     config = Path(words[words.index("--config") + 1])
     assert choose_settings({}, config).data.source == str(pets)
+    assert "instaaug verdict" not in done.out  # there are too few validation images
     plain = instaaug("train", pets, *QUICK, "--method", "none", "--out", tmp_path / "plain")
     assert "instaaug compare" not in plain.out
 

@@ -128,9 +128,20 @@ def _print_results(
         f"Explore what was learned with `instaaug report {quote_path(folder)}`, predict with "
         f"`instaaug predict {quote_path(folder)} IMAGES`.",
     )
-    if results["method"].startswith("instaaug") and results["validation"] and not judged:
+    if results["method"].startswith("instaaug") and not judged:
+        print_words(console, _tell_how_to_judge(folder, can_validate=bool(results["validation"])))
+
+
+def _tell_how_to_judge(folder: Path, *, can_validate: bool) -> str:
+    """The command that says whether learned augmentation pays."""
+    if can_validate:
         words = f"`instaaug verdict {quote_path(folder)}` trains what is free, too, and says"
-        print_words(console, f"{words} whether learned augmentation pays here.")
+        return f"{words} whether learned augmentation pays here."
+    config = quote_path(folder / "config.yaml")
+    return (
+        "To see whether it pays here, train without augmentation and with random ranges, too: "
+        f"`instaaug compare --config {config} --methods none,random,instaaug`."
+    )
 
 
 def run_fit(given: dict[str, Any], *, out: Path | None) -> None:
