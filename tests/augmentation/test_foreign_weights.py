@@ -252,6 +252,13 @@ def test_a_huge_table_of_classes_is_refused_for_intervals_too(path: Path) -> Non
         InstaAug.load(tampered(path, aug, num_classes=10**9))
 
 
+@pytest.mark.parametrize("name", ["weight", "factor", "sharpness", "calibration"])
+@pytest.mark.parametrize("value", [None, "1", {}, [1.0]])
+def test_numbers_that_are_none_are_refused(name: str, value: Any, path: Path) -> None:
+    with pytest.raises(WeightsFileError, match=f"`{name}` must be a number: got"):
+        InstaAug.load(tampered(path, InstaAug("rotation"), **{name: value}))
+
+
 @pytest.mark.parametrize("num_classes", [[0, 1], "many", 2.5, {"a": 1}])
 def test_classes_that_are_no_count_are_refused(num_classes: Any, path: Path) -> None:
     aug = InstaAug("rotation", conditioning="class", num_classes=2)

@@ -346,6 +346,7 @@ def test_settings_that_ask_for_more_weights_than_there_are_are_refused(
         '{"validation": [1]}',
         '{"rows": []}',
         '{"rows": [], "temperatures": []}',
+        '{"temperatures": null}',
         '{"rows": [], "temperatures": {"1": 0}}',
         '{"rows": [], "temperatures": {"1": NaN}}',
         '{"rows": [], "temperatures": {"-1": 1}}',

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from instaaug.errors import ArgumentError
+from instaaug.errors import ArgumentError, DataError
 from instaaug.runs.build import load_task
 from instaaug.runs.folder import Run
 from instaaug.runs.loaded import load_run
@@ -82,6 +82,14 @@ def test_a_fit_predicts_as_its_calibrated_views(fit: Run) -> None:
         assert torch.equal(outputs, fitted.calibrate(logits, counts))
     assert (loaded.classes, loaded.n_targets) == (COLORS, 3)
     assert (loaded.n_views, loaded.test_views, loaded.ranks_views) == (5, 4, True)
+
+
+def test_a_fit_without_temperatures_is_refused(fit: Run) -> None:
+    fit.write_json(fit.results_file, {})
+    with pytest.raises(
+        DataError, match=r"results\.json' must be as the run wrote it: it has no t"
+    ):
+        load_fitted(fit)
 
 
 def test_a_run_of_another_kind_is_named(fit: Run, tmp_path: Path) -> None:

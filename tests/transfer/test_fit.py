@@ -80,6 +80,8 @@ def test_it_can_be_saved_and_loaded(transfer: Transfer, tmp_path: Path) -> None:
     [
         {"image_shape": None},
         {"image_shape": [3, 32]},
+        {"image_shape": [3, 32, 2**63]},
+        {"image_shape": [3, 32, -1]},
         {"temperatures": []},
         {"temperatures": {"many": 1}},
         {"n_views": "many"},

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from numbers import Real
 from typing import Any, Literal, get_args
 
 from instaaug.augmentation.entropy_parts import Per
@@ -86,8 +87,14 @@ class InstaAugSettings:
             )
         for name in ("entropy", "diversity"):
             object.__setattr__(self, name, _plain_band(getattr(self, name)))
+        self._check_numbers()
         self._check_normalization()
         self._check_boxes()
+
+    def _check_numbers(self) -> None:
+        for name in ("weight", "factor", "sharpness", "calibration"):
+            if not isinstance(value := getattr(self, name), Real):
+                raise ArgumentError(f"`{name}` must be a number: got {value!r}.")
 
     def _check_boxes(self) -> None:
         if self.sizes == "uniform" and self.estimator != "closed_form":

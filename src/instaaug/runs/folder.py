@@ -371,7 +371,7 @@ class Run:
         results = read_json(self.results_file)
         try:
             dict(results.get("validation") or {})
-            if "rows" in results:
+            if "rows" in results or "temperatures" in results:
                 _check_temperatures(results["temperatures"])
             return results
         except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:

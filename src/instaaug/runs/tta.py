@@ -18,7 +18,7 @@ from instaaug.data import LabeledImages
 from instaaug.data.cache import OnProgress
 from instaaug.data.labeled import evenly_spaced_indices
 from instaaug.distributions import CategoricalTheta
-from instaaug.errors import ArgumentError
+from instaaug.errors import ArgumentError, DataError
 from instaaug.frozen import (
     FrozenViews,
     ViewTable,
@@ -223,7 +223,12 @@ def load_fitted(run: Run) -> FittedViews:
             f"{facts.model_hash}, now it has {now}. Does it load its weights? If it was "
             "trained further, fit again."
         )
-    found = run.read_results()["temperatures"]
+    found = run.read_results().get("temperatures")
+    if found is None:
+        raise DataError(
+            f"{str(run.results_file)!r} must be as the run wrote it: it has no temperatures. "
+            "Restore it, or fit again."
+        )
     temperatures = {int(n): float(temperature) for n, temperature in found.items()}
     return FittedViews(config, facts, source, model, aug, temperatures)
 

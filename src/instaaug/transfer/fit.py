@@ -41,6 +41,7 @@ __all__ = ["Transfer", "fit_transfer"]
 FORMAT = "instaaug-transfer/1"
 HEAD, AUGMENTER, RESULTS = "head.safetensors", "aug.safetensors", "transfer.json"
 ROWS_AT_ONCE = 64
+MOST_NUMBERS = 1 << 26  # of an image
 
 Pixels = Shaped[Tensor, "batch channels height width"]
 """Images of 8 bits, or numbers in [0, 1]."""
@@ -142,6 +143,8 @@ class Transfer(nn.Module):
             )
         try:
             channels, height, width = map(int, notes["image_shape"])
+            if min(channels, height, width) < 1 or channels * height * width > MOST_NUMBERS:
+                raise ValueError(f"images of shape {notes['image_shape']}")
             temperatures = {int(n): float(t) for n, t in notes["temperatures"].items()}
             known = {name: notes[name] for name in ("mean", "std", "results")}
             n_views, use_output = int(notes["n_views"]), bool(notes["use_output"])
