@@ -522,4 +522,4 @@ def test_that_command_runs(instaaug: CommandLine, tmp_path: Path) -> None:
     _, *arguments = printed_command(done.out, "instaaug compare")
     compared = instaaug(*arguments, "--seeds", "2", "--out", tmp_path / "compared")
     assert compared.code == 0, compared.err
-    assert "told from" in compared.out or "etter than" in compared.out
+    assert "told apart" in compared.out or "etter than" in compared.out
