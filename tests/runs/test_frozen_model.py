@@ -85,7 +85,9 @@ def test_a_function_with_defaults_is_called_without_an_argument(
         (f"{SPOTS}:no_such_function", "has no 'no_such_function'"),
         ("resnet18", "must be a module:function .* got 'resnet18', and there is no such folder"),
         ("timm:resnet18", "needs timm, which is not installed"),
+        ("A" * 5000, "must be a module:function .* got 'AAA"),
     ],
+    ids=lambda words: words[:20],
 )
 def test_what_cannot_be_found_is_told_before_anything_is_read(
     name: str, words: str, monkeypatch: pytest.MonkeyPatch
