@@ -340,6 +340,11 @@ def test_no_samples_are_refused(n_samples: int) -> None:
         predictor(n_samples=n_samples)
 
 
+def test_more_samples_than_anyone_wants_are_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"`n_samples` must be at most 100,000: got 10{20}\."):
+        predictor(n_samples=10**20)
+
+
 @pytest.mark.parametrize("chunk_size", [0, -4])
 def test_an_empty_chunk_is_refused(chunk_size: int) -> None:
     with pytest.raises(ArgumentError, match=rf"`chunk_size` must be at least 1: got {chunk_size}"):

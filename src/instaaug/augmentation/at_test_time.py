@@ -31,6 +31,7 @@ ROWS_ON_CPU, PIXELS_ON_CPU = 32, 8 * 224 * 224  # beyond either, a CPU's caches 
 MODE_DEPENDENT = (nn.BatchNorm1d, nn.BatchNorm2d, nn.SyncBatchNorm, nn.Dropout, nn.Dropout2d)
 SHARPEST = 10.0  # beyond it weights underflow
 LEAST_WEIGHT = 1e-30  # of the largest; whichever views are merged, their weights sum to something
+MOST_VIEWS = 100_000  # more would be a mistake, or a spoiled file
 COVERED = 1e-20  # far more than LEAST_WEIGHT, far less than any pixel that a view touches
 
 
@@ -410,6 +411,10 @@ class TestTimeAugmentation(nn.Module):
         super().__init__()
         if n_samples < 1:
             raise ArgumentError(f"`n_samples` must be at least 1: got {n_samples}.")
+        if n_samples > MOST_VIEWS:
+            raise ArgumentError(
+                f"`n_samples` must be at most {MOST_VIEWS:,}: got {n_samples}. 10 are usual."
+            )
         if chunk_size is not None and chunk_size < 1:
             raise ArgumentError(f"`chunk_size` must be at least 1: got {chunk_size}.")
         if select not in get_args(Select):
