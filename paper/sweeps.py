@@ -266,7 +266,7 @@ def _dress_bands(axes: "Axes", bars: Sequence[BandBar]) -> None:
     low, high = min(bar.low for bar in bars), max(bar.high for bar in bars)
     margin = 0.06 * (high - low) or 0.5
     axes.set_xlim(low - margin, high + margin)
-    axes.set_xlabel("entropy band, from H$_{min}$ to H$_{max}$ (nats)", color=INK)
+    axes.set_xlabel("window of the entropy (nats)", color=INK)
 
 
 @dataclass(frozen=True)
