@@ -84,6 +84,6 @@ def test_no_trial_is_made_twice(tmp_path: Path) -> None:
 def test_nothing_was_lost_in_the_published_trials() -> None:
     results = Path(__file__).parents[2] / "benchmarks" / "results" / "reliability.json"
     findings = json.loads(results.read_text())["findings"]
-    for part in ("kills", "truncation", "processes", "disk"):
+    for part in ("kills", "truncation", "processes", "disk", "readers", "numbers", "soak"):
         assert [row for row in findings[part] if row["lost"]] == []
     assert min(row["n"] for row in findings["kills"]) >= 50
