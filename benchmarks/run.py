@@ -19,6 +19,7 @@ from benchmarks import (
     retrieval,
     rotation,
     scaling,
+    signals,
     tiny_imagenet,
     training,
     transfer,
@@ -36,7 +37,7 @@ PRINTING = {
     for m in (
         *(budgets, memory, scaling, where_time_goes, phi_resolution, variance, rotation),
         *(color, tiny_imagenet, training, leaderboard, contrastive),
-        *(frozen, exact_gradient, transfer, retrieval, reliability),
+        *(frozen, exact_gradient, transfer, retrieval, signals, reliability),
     )
 }
 

@@ -127,6 +127,8 @@ class Boxes:
         max_outside: Share of a box, per axis, that may lie outside of the image.
         changes_inside: Whether the image changes inside of the box and stays outside, so that a
             small box changes little. A crop keeps what is inside: its large boxes change little.
+        whole_height: Whether every box is as high as the image, and a level has its size as width
+            and ``n`` places in a row.
     """
 
     levels: tuple[Level, ...]
@@ -135,6 +137,7 @@ class Boxes:
     default_diversity: tuple[float, float] = (0.06, 0.10)
     size: int = 4
     changes_inside: bool = False
+    whole_height: bool = False
 
     def __post_init__(self) -> None:
         check_levels(self.levels)

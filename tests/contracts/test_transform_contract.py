@@ -30,7 +30,7 @@ def test_the_registry_holds_the_transforms_of_the_design() -> None:
     assert set(ALL_NAMES) >= {
         "affine", "blur", "brightness", "hsv_jitter", "contrast", "crop", "flip", "local_blur",
         "local_color", "local_mask", "local_noise", "noise", "perspective", "rotation", "scale",
-        "shear", "translate", "uniform_crop",
+        "shear", "translate", "uniform_crop", "window",
     }  # fmt: skip
 
 

@@ -24,6 +24,7 @@ NOT_A_LIST = r"`network` must return a list of feature maps \(B, C, H, W\), fine
 
 CHANNELS = {
     "basic_cnn": (16, 32, 64, 128),
+    "envelope": (8, 32),
     "glance": (8, 32),
     "preact_resnet18": (64, 128, 256, 512),
     "preact_resnet18_bn": (64, 128, 256, 512),
@@ -31,7 +32,7 @@ CHANNELS = {
 }
 
 
-def test_five_networks_are_registered() -> None:
+def test_six_networks_are_registered() -> None:
     assert list(NETWORKS) == list(CHANNELS)
 
 

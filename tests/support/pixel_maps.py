@@ -82,6 +82,7 @@ FORWARD: dict[str, PixelMap] = {
     "shear": shear,
     "translate": translate,
     "uniform_crop": uniform_crop,
+    "window": crop,
 }
 
 

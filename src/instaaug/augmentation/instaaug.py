@@ -292,8 +292,7 @@ class InstaAug(Augmenter):
         self.calibration = settings.calibration
         spaces = self.transform.spaces
         grids = {
-            name: settings.given_grid(space)
-            or CropGrid(space.levels, max_outside=space.max_outside)
+            name: settings.given_grid(space) or CropGrid.of(space)
             for name, space in spaces.items()
             if isinstance(space, Boxes)
         }

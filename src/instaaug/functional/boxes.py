@@ -8,7 +8,7 @@ from instaaug.functional.affine import inverse
 from instaaug.functional.warp import pixel_centers
 from instaaug.shapes import Matrices, Rows
 
-__all__ = ["box_iou", "coverage", "move_boxes", "move_points", "square_box"]
+__all__ = ["box_iou", "coverage", "full_height", "move_boxes", "move_points", "square_box"]
 
 
 def coverage(box: Rows, *, height: int, width: int) -> Float[Tensor, "batch 1 height width"]:
@@ -79,3 +79,14 @@ def square_box(side: Float[Tensor, "*n 1"], place: Float[Tensor, "*n 2"]) -> Flo
     """
     center = (2 * place - 1) * (1 - side)
     return torch.cat([center, 2 * side, 2 * side], dim=-1)
+
+
+def full_height(box: Float[Tensor, "*n 4"]) -> Float[Tensor, "*n 4"]:
+    """Boxes of the same place and width that are as high as the image.
+
+    Example:
+        >>> full_height(torch.tensor([-0.5, 0.25, 1.0, 0.5]))
+        tensor([-0.5000,  0.0000,  1.0000,  2.0000])
+    """
+    x, y, width, height = box.unbind(-1)
+    return torch.stack([x, torch.zeros_like(y), width, torch.full_like(height, 2)], dim=-1)

@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 from typing_extensions import override
 
 from instaaug.errors import ArgumentError, UnknownNameError
-from instaaug.functional.boxes import square_box
+from instaaug.functional.boxes import full_height, square_box
 from instaaug.functional.warp import PaddingMode
 from instaaug.methods.registry import METHODS
 from instaaug.methods.simple import TransformAugmenter
@@ -109,7 +109,8 @@ class RandomAugmentation(TransformAugmenter):
         assert isinstance(space, Boxes)  # noqa: S101  # the three kinds of spaces
         smallest, largest = self.sizes
         size = smallest + (largest - smallest) * draw(1)
-        return square_box(size, draw(2))
+        box = square_box(size, draw(2))
+        return full_height(box) if space.whole_height else box
 
     @override
     def fixed_ranges(self) -> dict[str, list[tuple[float, float]]]:

@@ -16,6 +16,7 @@ from instaaug.shapes import Images, Maps, Rendered
 __all__ = [
     "NETWORKS",
     "BasicCNN",
+    "EnvelopeTrunk",
     "FeatureNetwork",
     "PreActBlock",
     "PreActResNet18",
@@ -27,6 +28,7 @@ __all__ = [
 ]
 
 Norm = Callable[[int], nn.Module]
+TINY = 1e-12
 
 
 def group_norm(channels: int) -> nn.Module:
@@ -136,6 +138,42 @@ class PreActTrunk(nn.Module):
         return maps
 
 
+class EnvelopeTrunk(nn.Module):
+    """Mean and spread of stretches of a signal, followed by a trunk; returns the trunk's maps.
+
+    The spread keeps what a mean over a stretch of sound would lose.
+
+    Arguments:
+        in_channels: Channels of the signal, an image of one row.
+        length: How many stretches a longer signal is divided into.
+        channels: Channels of each of the trunk's stages.
+        strides: Stride of each of its stages.
+
+    Example:
+        >>> [tuple(m.shape[1:]) for m in EnvelopeTrunk(6)(torch.zeros(2, 6, 1, 4000))]
+        [(8, 1, 64), (32, 1, 32)]
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        *,
+        length: int = 128,
+        channels: Sequence[int] = (8, 32),
+        strides: Sequence[int] = (1, 2),
+    ) -> None:
+        super().__init__()
+        self.length, self.out_channels = length, tuple(channels)
+        self.trunk = PreActTrunk(2 * in_channels, channels=channels, strides=strides)
+
+    @override
+    def forward(self, x: Images) -> list[Maps]:
+        size = (1, min(x.shape[-1], self.length))
+        mean, square = (F.adaptive_avg_pool2d(v, size) for v in (x, x.square()))
+        spread = (square - mean.square()).clamp(min=TINY).sqrt()  # whose slope is finite
+        return list(self.trunk(torch.cat([mean, spread], dim=1)))
+
+
 class BasicCNN(nn.Module):
     """2 × 2 convolutions, each followed by 2 × 2 max pooling; returns every pooled map.
 
@@ -230,6 +268,12 @@ def glance(in_channels: int, *, width: float = 1.0) -> FeatureNetwork:
     """
     channels = [max(1, round(c * width)) for c in (8, 32)]
     return PreActTrunk(in_channels, channels=channels, strides=(1, 2), side=32)
+
+
+@NETWORKS.register("envelope")
+def envelope(in_channels: int, *, width: float = 1.0) -> FeatureNetwork:
+    """For signals, images of one row: mean and spread of 128 stretches; 8 and 32 channels."""
+    return EnvelopeTrunk(in_channels, channels=[max(1, round(c * width)) for c in (8, 32)])
 
 
 @NETWORKS.register("pyramid")

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from instaaug.errors import ArgumentError
 from instaaug.networks import make_network, receptive_fields
-from instaaug.spaces import Level, check_levels
+from instaaug.spaces import Boxes, Level, check_levels
 
 __all__ = ["CropGrid", "GridLevel"]
 
@@ -57,6 +57,8 @@ class CropGrid:
             in the cells of an n × n division of the image.
         max_outside: Share of a box, per axis, that may lie outside of the image. Boxes beyond are
             moved inwards.
+        whole_height: Whether every box is as high as the image: then a level has ``n`` boxes in a
+            row, whose width is the size.
 
     Example:
         >>> grid = CropGrid([(0.375, 16), (0.75, 8), (1.0, 1)])
@@ -64,9 +66,13 @@ class CropGrid:
         (321, 5.77)
         >>> grid.boxes[0]  # row 0, column 0 of the first level: the upper left
         tensor([-0.9375, -0.9375,  0.7500,  0.7500])
+        >>> CropGrid([(0.5, 3), (1.0, 1)], max_outside=0.0, whole_height=True)
+        CropGrid(4 boxes (1×3 of 1×0.5, whole))
     """
 
-    def __init__(self, levels: Sequence[Level], *, max_outside: float = 1.0) -> None:
+    def __init__(
+        self, levels: Sequence[Level], *, max_outside: float = 1.0, whole_height: bool = False
+    ) -> None:
         check_levels(levels)
         if not 0.0 <= max_outside <= 1.0:
             raise ArgumentError(
@@ -76,10 +82,16 @@ class CropGrid:
         grid_levels = []
         for size, n in levels:
             centers = tuple((2 * i + 1) / n - 1 for i in range(n))
-            cell = (0.0, 0.0) if n == 1 else (2 / n, 2 / n)
-            grid_levels.append(GridLevel(2 * size, 2 * size, centers, centers, cell))
+            cell = 0.0 if n == 1 else 2 / n
+            height, ys, up = (2.0, (0.0,), 0.0) if whole_height else (2 * size, centers, cell)
+            grid_levels.append(GridLevel(2 * size, height, centers, ys, (cell, up)))
         self.max_outside = max_outside
         self.levels = tuple(_move_inwards(level, max_outside) for level in grid_levels)
+
+    @classmethod
+    def of(cls, space: Boxes) -> "CropGrid":
+        """The boxes of a space."""
+        return cls(space.levels, max_outside=space.max_outside, whole_height=space.whole_height)
 
     @classmethod
     def from_receptive_fields(

@@ -438,7 +438,7 @@ def make_family(space: Space, grid: CropGrid | None = None) -> Family:
         preference = torch.zeros(len(table))
         preference[0] = 1.0
         return CategoricalFamily(table, preference)
-    grid = grid or CropGrid(space.levels, max_outside=space.max_outside)
+    grid = grid or CropGrid.of(space)
     return BoxFamily(grid, jitter=space.jitter, changes_inside=space.changes_inside)
 
 

@@ -226,11 +226,13 @@ def _is_pooled(level: GridLevel) -> bool:
 
 
 def _resize(score: Maps, shape: tuple[int, int]) -> Maps:
-    height, width = score.shape[-2:]
-    if (height, width) == shape:
+    """``score`` averaged along an axis that it has too much of, interpolated along the other."""
+    own = (score.shape[-2], score.shape[-1])
+    smaller = (min(own[0], shape[0]), min(own[1], shape[1]))
+    if smaller != own:
+        score = F.adaptive_avg_pool2d(score, smaller)
+    if smaller == shape:
         return score
-    if height >= shape[0] and width >= shape[1]:
-        return F.adaptive_avg_pool2d(score, shape)
     return F.interpolate(score, shape, mode="bilinear", align_corners=False)
 
 

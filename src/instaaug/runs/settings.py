@@ -260,8 +260,8 @@ class PhiSettings(Settings):
     )
     network: str = setting(
         "glance",
-        "Its network: glance, pyramid, preact_resnet18, preact_resnet18_bn or basic_cnn; or "
-        "model, the maps of the model itself.",
+        "Its network: glance, envelope, pyramid, preact_resnet18, preact_resnet18_bn or "
+        "basic_cnn; or model, the maps of the model itself.",
     )
     width: float = setting(1.0, "Multiplies the channels of the network.", at_least=0)
     estimator: Literal["auto", "pathwise", "score", "exact", "closed_form"] = setting(

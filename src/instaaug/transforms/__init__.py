@@ -3,7 +3,7 @@
 from instaaug.spaces import Boxes, Choices, Interval, Parameter, Space
 from instaaug.transforms.color import Brightness, ColorTransform, Contrast, HSVJitter
 from instaaug.transforms.compose import Composition
-from instaaug.transforms.crop import PAPER_LEVELS, Crop, UniformCrop
+from instaaug.transforms.crop import PAPER_LEVELS, Crop, UniformCrop, Window
 from instaaug.transforms.filters import Blur, Noise
 from instaaug.transforms.geometric import (
     Affine,
@@ -54,6 +54,7 @@ __all__ = [
     "Transform",
     "Translate",
     "UniformCrop",
+    "Window",
     "from_config",
     "make_transforms",
     "register",

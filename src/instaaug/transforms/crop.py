@@ -14,10 +14,15 @@ from instaaug.spaces import Boxes, Interval, Level, Parameter, Space
 from instaaug.transforms.geometric import GeometricTransform
 from instaaug.transforms.transform import register
 
-__all__ = ["PAPER_LEVELS", "Crop", "UniformCrop"]
+__all__ = ["PAPER_LEVELS", "WINDOW_LEVELS", "Crop", "UniformCrop", "Window"]
 
 PAPER_LEVELS: tuple[Level, ...] = ((0.375, 16), (0.75, 8), (1.0, 1))
 """The paper's crops at 64 × 64: 256 + 64 + 1 = 321 boxes."""
+
+WINDOW_LEVELS: tuple[Level, ...] = ((0.5, 16), (0.65, 12), (0.8, 8), (1.0, 1))
+"""37 windows of half of a signal and more."""
+
+WINDOW_DIVERSITY = (0.45, 0.7)  # 17 to 26 of 37
 
 
 @register
@@ -55,6 +60,44 @@ class Crop(GeometricTransform):
     @override
     def matrix(self, theta: Rows, *, aspect: float = 1.0) -> Matrices:
         return box_matrix(theta)
+
+
+@register
+@dataclass(frozen=True)
+class Window(Crop):
+    """Cut a stretch out along the width, at full height, and draw it out to the whole width.
+
+    For signals, which are images of one row, ``(B, C, 1, length)``, and for spectrograms, whose
+    frequencies stay where they are.
+
+    Arguments:
+        levels: Pairs (size, n): ``n`` windows in a row of that fraction of the width.
+        jitter: Whether a window moves uniformly within its cell.
+        max_outside: Share of a window that may lie outside.
+
+    Example:
+        >>> signal = torch.arange(8.0).view(1, 1, 1, 8)
+        >>> second_half = torch.tensor([[0.5, 0.0, 1.0, 2.0]])
+        >>> Window().apply(signal, second_half, padding_mode="border").flatten()
+        tensor([3.7500, 4.2500, 4.7500, 5.2500, 5.7500, 6.2500, 6.7500, 7.0000])
+    """
+
+    levels: tuple[Level, ...] = WINDOW_LEVELS
+    max_outside: float = 0.0
+    name: ClassVar[str] = "window"
+
+    @property
+    @override
+    def spaces(self) -> Mapping[str, Space]:
+        return {
+            "box": Boxes(
+                tuple(self.levels),
+                self.jitter,
+                self.max_outside,
+                default_diversity=WINDOW_DIVERSITY,
+                whole_height=True,
+            )
+        }
 
 
 @register
