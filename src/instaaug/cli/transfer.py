@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from instaaug.augmentation.worth import describe_gains, gain_from_dict
 from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar, quote_path
 from instaaug.data.cache import OnProgress
 from instaaug.runs.folder import Run
@@ -113,6 +114,11 @@ def _print_candidates(console: Console, learned: dict[str, Any]) -> None:
             f"Weights of each image's own gain {gain['nats']:+.3f} nats over the same for all "
             f"(95 % interval {gain['low']:+.3f} to {gain['high']:+.3f}).",
         )
+    if gains := learned["gains"]:
+        name, most = learned["chosen"]["name"], max(map(int, counts))
+        found = {free: gain_from_dict(gain) for free, gain in gains.items()}
+        what = f"{most} views of a head that learned from {name}"
+        print_words(console, describe_gains(found, what=what, n_images=learned["n_images"]))
 
 
 def _print_test(console: Console, results: dict[str, Any]) -> None:

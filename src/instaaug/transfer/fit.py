@@ -14,6 +14,7 @@ from torch.utils.data import Subset
 from typing_extensions import override
 
 from instaaug.augmentation import InstaAug, TestTimeAugmentation
+from instaaug.augmentation.worth import gain_to_dict
 from instaaug.data.cache import OnProgress
 from instaaug.errors import ArgumentError, DataError, WeightsFileError
 from instaaug.files import write_atomically, write_text
@@ -375,4 +376,5 @@ def _describe(learned: LearnedHead, n_images: int, found: Validation | None) -> 
         "input_gain": None
         if gain is None
         else dict(zip(("nats", "low", "high"), gain, strict=True)),
+        "gains": {name: gain_to_dict(gain) for name, gain in learned.gains.items()},
     }
