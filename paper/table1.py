@@ -84,7 +84,7 @@ EXHIBITS = (
         verdict="Boxes are what matters, as in the paper: crops without them (uniform, VAE-like, "
         "Augerino) are seven to ten points below. What depends on the input is worth nothing "
         "here: InstaAug, one distribution for all and the best random range tie. AdaAug gains "
-        "from boxes, against the paper. Mixing without crops gains one to six points, in the "
+        "from boxes, against the paper. Mixing without crops gains two to six points, in the "
         "paper nine to ten, from sources that also shift images and train for 1,200 epochs.",
     ),
 )

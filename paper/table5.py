@@ -51,9 +51,9 @@ EXHIBITS = (
         needs={"laptop": "tiny-imagenet or tiny-imagenet-30", "paper": "tiny-imagenet"},
         hours={"laptop": 1.5, "paper": 1200},
         differs=(
-            "The paper trains some 98,000 steps; it quotes Un-Mix, which is trained here. It cites "
-            "Viewmaker without a number: bounded changes of pixels that a network makes, in place "
-            "of crops.",
+            "The paper trains some 98,000 steps; it quotes Un-Mix, which is trained here. It "
+            "cites Viewmaker without a number: bounded changes of pixels that a network makes, in "
+            "place of crops.",
         ),
         verdict="The paper's order does not appear in 708 steps: learned crops are two points "
         "below random ones, because φ takes views that are easy to match, large and alike; with "
