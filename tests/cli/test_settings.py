@@ -78,3 +78,16 @@ def test_every_setting_of_a_fit_has_an_option(instaaug: CommandLine) -> None:
     words = instaaug("tta", "fit", "--help").out.split()
     names = {info.name for info in setting_infos(TtaSettings)} - {"kind", "model", "data"}
     assert {f"--{name}" for name in names} <= set(words)
+
+
+@pytest.mark.parametrize("typed", [["--pretrained"], ["--model.pretrained"], ["--pretrained=yes"]])
+def test_a_switch_needs_no_value(typed: list[str], instaaug: CommandLine) -> None:
+    done = instaaug("train", "sprites", "--data.flip", *typed, "--model", "small_cnn")
+    assert done.code == 2
+    assert "`model.pretrained` is for timm:NAME" in done.err
+    assert "got the model 'small_cnn'" in done.err
+
+
+def test_a_switch_may_have_a_value(instaaug: CommandLine) -> None:
+    done = instaaug("train", "sprites", "--pretrained", "no", "--model", "nobody")
+    assert "There is no model called 'nobody'" in done.err

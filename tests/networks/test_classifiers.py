@@ -114,6 +114,12 @@ def test_what_timm_refuses_is_passed_on(name: str, words: str) -> None:
         make_model(f"timm:{name}", 7)
 
 
+@pytest.mark.parametrize("name", ["auto", "tests.support.tiny_training:linear_8"])
+def test_weights_are_published_for_models_of_timm_only(name: str) -> None:
+    with pytest.raises(ArgumentError, match=r"`model.pretrained` is for timm:NAME"):
+        make_model(name, 2, pretrained=True)
+
+
 # A function of one's own
 
 SOURCE = """

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from instaaug.errors import ArgumentError
 from instaaug.networks import PreActResNet18, SmallCNN
-from instaaug.networks.encoders import PenultimateFeatures
+from instaaug.networks.encoders import PenultimateFeatures, backbone_parameters
 from tests.support.frozen_models import ARCHITECTURES, Pooled, Snapshot, built
 
 WITHOUT_HEAD = ("class map", "convolution last")
@@ -54,6 +54,29 @@ def test_a_model_in_training_is_left_as_it_was(gradient: bool) -> None:
     assert Snapshot(model) == before
     assert torch.equal(torch.get_rng_state(), state)
     assert torch.equal(found, PenultimateFeatures(copy.deepcopy(model).eval())(x))
+
+
+class TwoClassifiers(nn.Module):
+    """As a distilled transformer of timm has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.body = (nn.Linear(4, n) for n in (2, 2, 4))
+
+    def get_classifier(self) -> tuple[nn.Module, nn.Module]:
+        return self.first, self.second
+
+
+@pytest.mark.parametrize(
+    ("model", "slow"),
+    [
+        (TwoClassifiers(), ["body.weight", "body.bias"]),
+        (nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)), ["0.weight", "0.bias"]),
+    ],
+)
+def test_the_backbone_is_all_but_what_makes_the_outputs(model: nn.Module, slow: list[str]) -> None:
+    found = {id(p) for p in backbone_parameters(model)}
+    assert [name for name, p in model.named_parameters() if id(p) in found] == slow
 
 
 def test_an_interrupted_reading_leaves_no_trace() -> None:

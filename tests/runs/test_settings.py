@@ -37,6 +37,7 @@ from instaaug.settings import SettingInfo, setting_infos
 from instaaug.tasks import Checkpoints
 from instaaug.tasks.optimization import OptimizerName, ScheduleName
 from instaaug.transforms.local import LOCAL_LEVELS
+from tests.support import fake_timm
 from tests.support.tiny_training import labeled_halves, parameters_of
 
 TRAIN = {info.name: info for info in setting_infos(TrainSettings)}
@@ -149,6 +150,7 @@ CONTEXT: dict[str, dict[str, Any]] = {  # where a setting matters only along wit
     "loss.regression": {"task": "regression"},
     "model.width": {"model": "preact_resnet18"},
     "model.output": {"model": "tests.support.tiny_training:two_heads"},
+    "model.pretrained": {"model": "timm:tiny"},
     "model.stem_stride": {"model": "preact_resnet18"},
     **{name: {"model.mean": [0.5], "model.std": [1.0]} for name in ("model.mean", "model.std")},
     "optimizer.warmup_steps": {"optimizer.schedule": "cosine"},
@@ -215,6 +217,12 @@ def n_weights(seen: Captured) -> int:
     return len(parameters_of(seen.task.model))
 
 
+def model_rates(seen: Captured) -> list[float]:
+    task = seen.task
+    made = task.optimization.make_optimizer(task.model.parameters(), task._backbone)
+    return [group["lr"] for group in made.param_groups]
+
+
 def strides(seen: Captured) -> list[Any]:
     return [part.stride for part in seen.task.model.modules() if hasattr(part, "stride")]
 
@@ -260,6 +268,7 @@ EFFECTS: Mapping[str, Effect] = {
     "data.on_bad_image": ("skip", argument("on_bad_image")),
     "data.cache_dir": ("cache", argument("cache_dir")),
     "model": ("preact_resnet18", lambda seen: type(seen.task.model)),
+    "model.pretrained": (True, lambda seen: seen.task.model.mix.weight.tolist()),
     "model.output": ("opposite", lambda seen: seen.task.model(ONES).tolist()),
     "model.width": (0.25, n_weights),
     "model.stem_stride": (2, strides),
@@ -301,6 +310,7 @@ EFFECTS: Mapping[str, Effect] = {
     "optimizer.drops": ([0.5], of_model("drops")),
     "optimizer.drop_factor": (0.5, of_model("factor")),
     "optimizer.warmup_steps": (5, of_model("warmup_steps")),
+    "optimizer.backbone_rate": (0.5, model_rates),
     "loss.label_smoothing": (0.1, of_task("label_smoothing")),
     "loss.regression": ("absolute", of_task("loss")),
     "contrastive.temperature": (0.1, of_task("temperature")),
@@ -338,7 +348,10 @@ def test_every_setting_of_a_training_run_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("name", EFFECTS)
-def test_every_setting_of_a_training_run_does_something(name: str, tmp_path: Path) -> None:
+def test_every_setting_of_a_training_run_does_something(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_timm.install(monkeypatch)
     value, effect = EFFECTS[name]
     before = BASE.override(CONTEXT.get(name, {}))
     after = before.override({name: value})

@@ -1,6 +1,7 @@
 """Optimizers and the curves of their learning rates."""
 
 from math import cos, pi
+from typing import Any
 
 import pytest
 import torch
@@ -53,6 +54,30 @@ def test_weight_decay_pulls_at_the_matrices_alone(name: OptimizerName) -> None:
     Optimization(name, 0.1, weight_decay=0.5).make_optimizer(model.parameters()).step()
     moved = {n: bool((p < 1).all()) for n, p in model.named_parameters()}
     assert moved == {n: p.ndim > 1 for n, p in model.named_parameters()}
+
+
+@pytest.mark.parametrize("schedule", ["constant", "cosine", "one_cycle", "steps"])
+def test_the_backbone_has_a_share_of_the_rate_in_every_step(schedule: ScheduleName) -> None:
+    model: Any = layers()
+    optimization = Optimization("adamw", 0.5, schedule=schedule, drops=(0.5,), backbone_rate=0.25)
+    optimizer = optimization.make_optimizer(model.parameters(), model[0].parameters())
+    plan = optimization.make_schedule(optimizer, N_STEPS)
+    assert not isinstance(plan, ReduceLROnPlateau)
+    slow = {id(p) for p in model[0].parameters()}
+    for _ in range(N_STEPS - 1):
+        groups = optimizer.param_groups
+        fast = groups[0]["lr"]
+        for group in groups:
+            share = 0.25 if id(group["params"][0]) in slow else 1.0
+            assert group["lr"] == pytest.approx(share * fast)
+        optimizer.step()
+        plan.step()
+    assert sum(len(group["params"]) for group in groups) == len(list(model.parameters()))
+
+
+def test_a_rate_below_zero_is_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"`backbone_rate` must be at least 0: got -1"):
+        Optimization(backbone_rate=-1.0)
 
 
 def test_every_learned_parameter_is_in_exactly_one_group() -> None:

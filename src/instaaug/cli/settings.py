@@ -30,12 +30,15 @@ __all__ = [
 Command = Callable[..., None]
 TABLES = (".csv", ".npz")
 """Endings of files that list images or hold them."""
+SHORT = {"--pretrained": "--model.pretrained"}
+SWITCH = "<bool>"
+YES_OR_NO = ("true", "false", "yes", "no", "on", "off")
 OPEN = ("--method.", "--data.options.")
 """Options whose names are known only when the method or the data source is."""
 
 
 class SettingsCommand(TyperCommand):
-    """A command that also takes ``--method.NAME VALUE`` for any name."""
+    """A command that also takes ``--method.NAME VALUE`` for any name, and bare switches."""
 
     @override
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -44,9 +47,13 @@ class SettingsCommand(TyperCommand):
             for parameter in self.get_params(ctx)
             for flag in (*parameter.opts, *parameter.secondary_opts)  # --timing, --no-timing
         }
+        switches = {flag for p in self.get_params(ctx) if p.metavar == SWITCH for flag in p.opts}
         rest, typed, waiting = [], {}, list(args)
         while waiting:
-            token = waiting.pop(0)
+            token = _long_name(waiting.pop(0))
+            if token in switches and not (waiting and waiting[0].lower() in YES_OR_NO):
+                rest += [token, "true"]
+                continue
             flag, sign, value = token.partition("=")
             if not flag.startswith("--") or flag in known or flag == "--":
                 rest.append(token)
@@ -58,6 +65,12 @@ class SettingsCommand(TyperCommand):
             typed[flag.removeprefix("--")] = value if sign else waiting.pop(0)
         ctx.meta["instaaug.open"] = typed
         return super().parse_args(ctx, rest)
+
+
+def _long_name(token: str) -> str:
+    """An option by its full name; other words as they are."""
+    flag, sign, value = token.partition("=")
+    return f"{SHORT.get(flag, flag)}{sign}{value}"
 
 
 def _unknown_option(flag: str, known: Iterable[str]) -> str:
@@ -218,7 +231,7 @@ def _metavar(kind: Any) -> str:
     if _choices(kind):
         return "<name>"
     kinds = [part for part in _union_parts(kind) if part is not NoneType]
-    names = {str: "<text>", int: "<int>", float: "<float>", bool: "<bool>"}
+    names = {str: "<text>", int: "<int>", float: "<float>", bool: SWITCH}
     return names.get(kinds[0], "<yaml>") if len(kinds) == 1 else "<yaml>"
 
 

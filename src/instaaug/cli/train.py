@@ -17,6 +17,7 @@ from instaaug.cli.use import COST, print_scores
 from instaaug.cli.verdict import run_verdict
 from instaaug.compare.plan import parse_duration
 from instaaug.runs.folder import Run
+from instaaug.runs.pretrained import describe_pretrained, settle_pretrained
 from instaaug.runs.settings import TransferSettings, TtaSettings
 from instaaug.runs.training import is_later_process, resume, train
 from instaaug.runs.tta import fit_frozen
@@ -33,7 +34,7 @@ def run_train(
     given: dict[str, Any], *, config: Path | None, out: Path | None, verdict: str | None
 ) -> None:
     """Train with the settings of a file and of the command line, which wins; judge it if asked."""
-    settings = choose_settings(given, config)
+    settings = settle_pretrained(choose_settings(given, config))
     if verdict is not None:
         parse_duration(verdict)  # before hours of training
     console = Console(quiet=is_later_process())
@@ -43,6 +44,8 @@ def run_train(
 
         def announce() -> None:
             print_words(console, f"{what}; the run is in {folder}.")
+            if settings.model.pretrained:
+                print_words(console, describe_pretrained(settings))
 
         with _explain_resuming(folder), _progress_bars(console) as bars:
             results = train(

@@ -44,6 +44,7 @@ from instaaug.errors import ArgumentError, InstaAugError
 from instaaug.files import lock_folder
 from instaaug.report.comparison import MethodComparison
 from instaaug.runs.folder import Run, check_outside
+from instaaug.runs.pretrained import settle_pretrained
 from instaaug.runs.settings import TrainSettings
 from instaaug.tasks import Interrupted
 
@@ -205,7 +206,7 @@ def run_comparison(
         ArgumentError: If settings do not fit those in the folder, or another process uses it.
         Interrupted: After Ctrl-C or SIGTERM, when every run has saved itself.
     """
-    out, base = Path(out), base.with_full_paths()
+    out, base = Path(out), settle_pretrained(base.with_full_paths())
     say, show = on_message or _ignore, on_change or _ignore
     _check_one_process(base)
     check_outside(out, base.data.source)
@@ -272,7 +273,7 @@ def run_contenders(
         ArgumentError: If what is in the folder has other settings or other images.
         Interrupted: After Ctrl-C or SIGTERM, when every run has saved itself.
     """
-    folder, base = Path(out), base.with_full_paths()
+    folder, base = Path(out), settle_pretrained(base.with_full_paths())
     if jobs < 1 or not seeds:
         raise ArgumentError(f"`jobs` and `seeds` must be at least 1: got {jobs}, {len(seeds)}.")
     _check_one_process(base)

@@ -32,6 +32,7 @@ from instaaug.files import lock_folder
 from instaaug.methods.fast_auto_augment import import_optuna, quiet_optuna
 from instaaug.runs.build import build_task, settle_phi
 from instaaug.runs.folder import DataFacts
+from instaaug.runs.pretrained import settle_pretrained
 from instaaug.runs.settings import Task, TrainSettings
 from instaaug.runs.training import load_splits
 from instaaug.stats import paired_p_value
@@ -212,7 +213,7 @@ def tune(
         InstaAugError: If all trials failed.
     """
     import_optuna()  # raises if it is not installed
-    config = config.with_full_paths()
+    config = settle_pretrained(config.with_full_paths())
     _check(config, n_trials)
     in_use = (
         f"`out` must not be in use by another search: {str(out)!r} is. Wait for that one, or "

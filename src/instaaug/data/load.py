@@ -19,7 +19,7 @@ from instaaug.data.splits import split as split_up
 from instaaug.errors import ArgumentError, UnknownNameError
 from instaaug.registry import import_object
 
-__all__ = ["load_data"]
+__all__ = ["is_resizable", "load_data"]
 
 FUNCTION = re.compile(r"[\w.]+:\w+")
 
@@ -110,6 +110,21 @@ def load_data(
     _check_task(parts, task, name)
     _check_shape(parts, name, size=size, channels=channels)
     return _split(parts, name, test_fraction, validation_fraction, {"seed": seed, "by": split})
+
+
+def is_resizable(path: Path) -> bool:
+    """Whether images are decoded from files of any size; others come in the size they have.
+
+    Arguments:
+        path: Of a folder or of a table of files.
+
+    Example:
+        >>> is_resizable(Path("arrays.npz"))
+        False
+    """
+    if path.is_dir():
+        return recognize(path) is None
+    return path.suffix.lower() in (".csv", ".tsv") and path.is_file()
 
 
 def _is_function(source: Any) -> bool:

@@ -1,6 +1,13 @@
 """Networks: images to feature maps, images to logits; none of them knows of augmentation."""
 
-from instaaug.networks.classifiers import MODELS, SmallCNN, make_model, pretrained_maker
+from instaaug.networks.classifiers import (
+    MODELS,
+    ExpectedImages,
+    SmallCNN,
+    expected_images,
+    make_model,
+    pretrained_maker,
+)
 from instaaug.networks.feature_networks import (
     NETWORKS,
     FeatureNetwork,
@@ -16,6 +23,7 @@ from instaaug.networks.receptive_field import ReceptiveField, receptive_fields
 __all__ = [
     "MODELS",
     "NETWORKS",
+    "ExpectedImages",
     "FeatureNetwork",
     "FrozenFeatures",
     "ModelMaps",
@@ -23,6 +31,7 @@ __all__ = [
     "PreActTrunk",
     "ReceptiveField",
     "SmallCNN",
+    "expected_images",
     "feature_channels",
     "make_model",
     "make_network",

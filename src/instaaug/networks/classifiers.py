@@ -5,7 +5,7 @@ from collections.abc import Callable
 from inspect import Parameter, signature
 from itertools import pairwise
 from pickle import UnpicklingError
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -16,7 +16,14 @@ from instaaug.networks.feature_networks import PreActResNet18
 from instaaug.registry import Registry, import_object, working_folder
 from instaaug.shapes import Images
 
-__all__ = ["MODELS", "SmallCNN", "make_model", "pretrained_maker"]
+__all__ = [
+    "MODELS",
+    "ExpectedImages",
+    "SmallCNN",
+    "expected_images",
+    "make_model",
+    "pretrained_maker",
+]
 
 
 class SmallCNN(nn.Module):
@@ -43,6 +50,7 @@ class SmallCNN(nn.Module):
         return self.head(self.features(x))
 
 
+TIMM = "timm:"
 MODELS: Registry[Callable[..., nn.Module]] = Registry("model")
 SMALL_IMAGE = 32
 
@@ -81,25 +89,39 @@ def make_model(
     image_size: int = 64,
     width: float = 1.0,
     stem_stride: int = 0,
+    pretrained: bool = False,
 ) -> nn.Module:
     """Build a model.
 
     Arguments:
-        name: A registered name; ``timm:NAME`` where timm is installed; or ``module:function``,
-            called with the number of outputs.
+        name: A registered name; ``timm:NAME`` where timm is installed, ``timm:local-dir:FOLDER``
+            for weights on disk; or ``module:function``, called with the number of outputs.
         n_outputs: Classes, or numbers to predict.
         in_channels: Channels of the images.
         image_size: Side of the images in pixels.
         width: Multiplies the channels of a registered model.
         stem_stride: Stride of PreActResNet's first layer; 0 chooses by the image size.
+        pretrained: Whether a model of timm gets its published weights, but for a new last layer.
 
     Example:
         >>> type(make_model("auto", 10, image_size=32)).__name__
         'SmallCNN'
     """
+    if name.startswith(TIMM):
+        weights = {"pretrained": True} if pretrained else {}
+        return _from_timm(name, num_classes=n_outputs, in_chans=in_channels, **weights)
     origin, _, rest = name.rpartition(":")
-    if origin == "timm":
-        return _from_timm(rest, num_classes=n_outputs, in_chans=in_channels)
+    if pretrained:
+        way = (
+            "A function returns its model with the weights that it has: leave it out, and say "
+            "what the model expects by `model.mean` and `model.std`."
+            if origin
+            else "Name one of timm's, or a module:function that returns a trained model."
+        )
+        raise ArgumentError(
+            "`model.pretrained` is for timm:NAME, whose weights are published: got the model "
+            f"{name!r}. {way}"
+        )
     if origin:
         return _call_function(import_object(origin, rest, argument="model"), name, n_outputs)
     if name not in MODELS:
@@ -126,10 +148,10 @@ def pretrained_maker(name: str) -> Callable[[int], nn.Module]:
             ``module:function``, called without an argument if it needs none, else with the number
             of classes.
     """
-    origin, _, rest = name.rpartition(":")
-    if origin == "timm":
-        model = _from_timm(rest, pretrained=True)
+    if name.startswith(TIMM):
+        model = _from_timm(name, pretrained=True)
         return lambda _: model
+    origin, _, rest = name.rpartition(":")
     if not origin:
         raise ArgumentError(
             "`model` must be a module:function that returns a trained model, timm:NAME, or the "
@@ -148,18 +170,53 @@ def pretrained_maker(name: str) -> Callable[[int], nn.Module]:
     return make
 
 
+class ExpectedImages(NamedTuple):
+    """What a model was made for, as far as it says so."""
+
+    size: int | None
+    channels: int | None
+    mean: tuple[float, ...] | None
+    std: tuple[float, ...] | None
+
+
+def expected_images(model: nn.Module) -> ExpectedImages:
+    """Side, channels and normalization of the images that a model expects; timm's say so.
+
+    Example:
+        >>> model = SmallCNN(2)
+        >>> model.pretrained_cfg = {"input_size": (3, 160, 160), "mean": (0.5, 0.5, 0.5)}
+        >>> expected_images(model)
+        ExpectedImages(size=160, channels=3, mean=(0.5, 0.5, 0.5), std=None)
+    """
+    known: Any = getattr(model, "pretrained_cfg", None) or {}
+    channels, height, _ = known.get("input_size") or (None, None, None)
+    mean, std = (known.get(name) for name in ("mean", "std"))
+    return ExpectedImages(
+        height,
+        channels,
+        None if mean is None else tuple(mean),
+        None if std is None else tuple(std),
+    )
+
+
 def _from_timm(name: str, **settings: Any) -> nn.Module:
     try:
         timm = importlib.import_module("timm")
     except ImportError:
         raise ArgumentError(
-            f"`model` 'timm:{name}' needs timm, which is not installed. Run `pip install timm`."
+            f"`model` {name!r} needs timm, which is not installed. Run `pip install timm`."
         ) from None
     try:
-        model = timm.create_model(name, **settings)
-    except (RuntimeError, OSError) as error:
-        raise ArgumentError(f"`model` 'timm:{name}' cannot be built: {error}") from error
-    return _check_module(model, f"timm:{name}")
+        model = timm.create_model(name.removeprefix(TIMM), **settings)
+    except (RuntimeError, OSError, ValueError, KeyError) as error:
+        words = " ".join(str(error).split()).rstrip(".")[:300]
+        if settings.get("pretrained") and isinstance(error, OSError):
+            raise ArgumentError(
+                f"`model` {name!r} cannot load its weights: {words}. Where there is no network, "
+                "name a folder with config.json and model.safetensors: timm:local-dir:FOLDER."
+            ) from error
+        raise ArgumentError(f"`model` {name!r} cannot be built: {words}.") from error
+    return _check_module(model, name)
 
 
 def _takes_no_argument(function: Any) -> bool:

@@ -19,15 +19,16 @@ from instaaug.networks.model_interface import (
 )
 from instaaug.shapes import Images
 
-__all__ = ["PenultimateFeatures", "ProjectedEncoder", "remove_head"]
+__all__ = ["PenultimateFeatures", "ProjectedEncoder", "backbone_parameters", "remove_head"]
 
 
 class PenultimateFeatures:
     """What enters the last ``nn.Linear`` of a model that someone else trains.
 
     It is not a module, so that holding it does not make the model a submodule. The head is the
-    linear layer that was registered last, so that its width is known before the model has seen
-    an image; the first call checks that the logits do come from it.
+    classifier that a model of timm names, or the linear layer that was registered last, so that
+    its width is known before the model has seen an image; the first call checks that the logits do
+    come from it.
 
     Arguments:
         model: Its logits come from a final linear layer.
@@ -46,6 +47,7 @@ class PenultimateFeatures:
         self.model = unwrap_compiled(model)
         self._output = output
         linear = [part for part in self.model.modules() if isinstance(part, nn.Linear)]
+        linear += [head for head in own_heads(self.model) if isinstance(head, nn.Linear)]
         if not linear or not linear[-1].in_features:
             got = "one that has not seen an input yet" if linear else "no linear layer"
             raise ArgumentError(
@@ -153,6 +155,29 @@ class ProjectedEncoder(nn.Module):
                 f"{got}. End it in pooling and nn.Flatten, and say `n_features` as it is."
             )
         return self.projection(features)
+
+
+def own_heads(model: nn.Module) -> list[nn.Module]:
+    """What a model says that makes its outputs, as models of timm do; empty for others."""
+    heads: Any = model.get_classifier() if hasattr(model, "get_classifier") else None
+    heads = heads if isinstance(heads, tuple | list) else [heads]
+    return [head for head in heads if isinstance(head, nn.Module)]
+
+
+def backbone_parameters(model: nn.Module) -> list[nn.Parameter]:
+    """Parameters of all layers but those that make the outputs.
+
+    The latter are what ``model.get_classifier()`` returns, as models of timm have it, or else the
+    linear layer that was registered last.
+
+    Example:
+        >>> model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Flatten(), nn.Linear(8, 2))
+        >>> [tuple(p.shape) for p in backbone_parameters(model)]
+        [(8, 3, 3, 3), (8,)]
+    """
+    found = [p for head in own_heads(model) for p in head.parameters()]
+    outer = {id(p) for p in found or PenultimateFeatures(model).head.parameters()}
+    return [p for p in model.parameters() if id(p) not in outer]
 
 
 def remove_head(model: nn.Module, image: Images) -> tuple[nn.Module, int]:

@@ -22,10 +22,11 @@ from instaaug.data import LabeledImages
 from instaaug.errors import ArgumentError, DataError, InstaAugError, WeightsFileError
 from instaaug.methods import Distortions, find_method
 from instaaug.networks import make_model
-from instaaug.networks.encoders import remove_head
+from instaaug.networks.encoders import PenultimateFeatures, remove_head
 from instaaug.parameterizations import CropGrid
 from instaaug.runs.folder import DataFacts, Run
 from instaaug.runs.model_output import return_logits
+from instaaug.runs.pretrained import backbone_of, backbone_rate, explain_size
 from instaaug.runs.settings import PhiSettings, TrainSettings
 from instaaug.signatures import parameter_hints
 from instaaug.spaces import Boxes, Interval
@@ -65,6 +66,7 @@ def build_task(
     *,
     held_out: LabeledImages | None = None,
     cross_fit: CrossFit | None = None,
+    with_weights: bool = True,
 ) -> AugmentedTask:
     """The model, the augmenter and how they are trained; the seed decides the first weights.
 
@@ -73,6 +75,8 @@ def build_task(
         facts: On the data.
         held_out: Training images that the model is not shown, for methods that learn from such.
         cross_fit: Training images that it is not shown for a while, for φ to learn from.
+        with_weights: Whether a pre-trained model gets its published weights; False where those of
+            the run are loaded next.
     """
     check_method(config)
     with torch.random.fork_rng(devices=[]):
@@ -84,19 +88,21 @@ def build_task(
             image_size=facts.image_size,
             width=config.model.width,
             stem_stride=config.model.stem_stride,
+            pretrained=config.model.pretrained and with_weights,
         ).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if ":" in config.model.name or config.model.output is not None:
             return_logits(model, config.model.output)
+        backbone = backbone_of(model, config)
         augmenter = build_augmenter(config, facts)
         model = augmenter.adapt(model)
         augmenter.attach(model)  # some have weights from then on only
+        settings = {**_task_settings(config, facts, augmenter), "backbone": backbone}
         if config.task == "contrastive":
-            return _build_contrastive_task(config, facts, model, augmenter)
-    settings = {
-        **_task_settings(config, facts, augmenter),
+            return _build_contrastive_task(config, facts, model, augmenter, settings)
+    settings |= {
         "n_samples": config.n_samples,
         "phi_step": config.phi.step,
-        "phi_goal": _goal(config, model, cross_fit),
+        "phi_goal": _goal(config, facts, model, cross_fit),
         "held_out": held_out,
         "cross_fit": cross_fit,
     }
@@ -128,7 +134,7 @@ def load_task(run: Run) -> AugmentedTask:
         )
     facts = run.read_facts()
     with _no_larger_than_held(run):
-        task = build_task(config, facts)
+        task = build_task(config, facts, with_weights=False)
     run.load_tensors(run.model_file, task.model)
     if task.augmenter.state_dict():
         if not run.augmenter_file.is_file():
@@ -395,14 +401,27 @@ def transform_names(config: TrainSettings) -> Sequence[str]:
 
 
 def _goal(
-    config: TrainSettings, model: nn.Module, cross_fit: CrossFit | None
+    config: TrainSettings, facts: DataFacts, model: nn.Module, cross_fit: CrossFit | None
 ) -> Literal["loss", "usefulness"]:
     """What φ looks for in training; a model without a final linear layer has no usefulness."""
     if cross_fit is None or settle_phi(config).goal != "usefulness":
         return "loss"
-    if config.phi.goal == "auto" and not any(isinstance(m, nn.Linear) for m in model.modules()):
+    if config.phi.goal == "auto" and not _ends_in_linear(config, facts, model):
         return "loss"
     return "usefulness"
+
+
+def _ends_in_linear(config: TrainSettings, facts: DataFacts, model: nn.Module) -> bool:
+    """Whether a linear layer makes the logits of one vector per image."""
+    if ":" not in config.model.name:  # ours
+        return any(isinstance(m, nn.Linear) for m in model.modules())
+    image = torch.zeros(1, facts.channels, facts.image_size, facts.image_size)
+    with explain_size(model, config, facts.image_size):
+        try:
+            PenultimateFeatures(model)(image)
+        except ArgumentError:
+            return False
+    return True
 
 
 def _reads_inputs(config: TrainSettings) -> bool:
@@ -410,10 +429,15 @@ def _reads_inputs(config: TrainSettings) -> bool:
 
 
 def _build_contrastive_task(
-    config: TrainSettings, facts: DataFacts, model: nn.Module, augmenter: Augmenter
+    config: TrainSettings,
+    facts: DataFacts,
+    model: nn.Module,
+    augmenter: Augmenter,
+    settings: dict[str, Any],
 ) -> ContrastiveTask:
     image = torch.zeros(1, facts.channels, facts.image_size, facts.image_size)
-    encoder, n_features = remove_head(model, image)
+    with explain_size(model, config, facts.image_size):
+        encoder, n_features = remove_head(model, image)
     own = config.contrastive
     distortions = Distortions(
         strength=own.strength,
@@ -432,7 +456,7 @@ def _build_contrastive_task(
         hidden=own.hidden,
         n_projected=own.n_projected,
         distortions=distortions,
-        **_task_settings(config, facts, augmenter),
+        **settings,
     )
 
 
@@ -468,6 +492,7 @@ def _task_settings(
             weight_decay=config.optimizer.weight_decay,
             schedule=config.optimizer.schedule,
             warmup_steps=config.optimizer.warmup_steps,
+            backbone_rate=backbone_rate(config),
             **drops,
         ),
         "phi_optimization": Optimization(

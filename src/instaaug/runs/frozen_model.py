@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from instaaug.data.labeled import evenly_spaced_indices
 from instaaug.data.labels import quote_first
 from instaaug.errors import ArgumentError, DataError
 from instaaug.frozen import NormalizedImages
-from instaaug.networks import pretrained_maker
+from instaaug.networks import expected_images, pretrained_maker
 from instaaug.networks.model_interface import Output, pick_output
 from instaaug.runs.folder import Run
 from instaaug.runs.model_output import describe_output, read_output
@@ -115,15 +115,9 @@ def _find_in_run(path: str) -> ModelSource:
 
 
 def _find_in_timm(model: nn.Module) -> ModelSource:
-    known: Any = getattr(model, "pretrained_cfg", None) or {}
-    channels, height, _ = known.get("input_size") or (None, None, None)
-    mean, std = (known.get(name) for name in ("mean", "std"))
+    known = expected_images(model)
     return ModelSource(
-        lambda _: model,
-        size=height,
-        channels=channels,
-        mean=None if mean is None else tuple(mean),
-        std=None if std is None else tuple(std),
+        lambda _: model, size=known.size, channels=known.channels, mean=known.mean, std=known.std
     )
 
 

@@ -136,6 +136,11 @@ class ModelSettings(Settings):
     main = "name"
 
     name: str = setting("auto", "A name from `instaaug list models`, timm:NAME, module:function.")
+    pretrained: bool = setting(
+        False,
+        "Take the published weights of timm:NAME, and the image size, channels and normalization "
+        "that they expect, unless these are given; the last layer is new. Or --pretrained.",
+    )
     output: str | None = setting(None, OUTPUT)
     width: float = setting(1.0, "Multiplies the channels of a named model.", at_least=0)
     stem_stride: int = setting(
@@ -336,6 +341,12 @@ class OptimizerSettings(Settings):
         0.9, "What the rate is multiplied by at a drop, and on a plateau.", at_least=0
     )
     warmup_steps: int = setting(0, "First steps, in which the rate rises from zero.", at_least=0)
+    backbone_rate: float | None = setting(
+        None,
+        "Factor on the learning rate of all layers but the last; if absent, 0.1 for a pre-trained "
+        "model, else 1.",
+        at_least=0,
+    )
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from instaaug.runs.folder import DataFacts, Run, check_outside
 from instaaug.runs.lightning import forward_interrupts, quiet_lightning
 from instaaug.runs.loggers import check_loggers, make_loggers
 from instaaug.runs.policy_search import check_search, prepare_policy
+from instaaug.runs.pretrained import explain_size, settle_pretrained
 from instaaug.runs.settings import TrainSettings
 from instaaug.scores import ContrastTally
 from instaaug.tasks import (
@@ -94,7 +95,7 @@ def train(
         on_search: Called with the number of policies tried and of all, by a method that searches
             before it trains.
     """
-    run, config = Run(out), config.with_full_paths()
+    run, config = Run(out), settle_pretrained(config.with_full_paths())
     check_outside(run.path, config.data.source)
     is_first = not is_later_process()
     with _hold(run):
@@ -256,10 +257,16 @@ def _prepare(
             by=config.data.split,
         )
         splits, held_out = replace(splits, train=parts.train), parts.test
-    task = build_task(config, facts, held_out=held_out, cross_fit=_cross_fit(config, splits))
+    task = build_task(
+        config,
+        facts,
+        held_out=held_out,
+        cross_fit=_cross_fit(config, splits),
+        with_weights=_checkpoint(run) is None,
+    )
     if isinstance(task.augmenter, FastAutoAugment):
         check_search(task.augmenter)
-    _show_images(task, splits.train)
+    _show_images(task, splits.train, config)
     if config.trainer.compile:
         compile_training(task.model)
     with quiet_lightning():
@@ -270,14 +277,17 @@ def _prepare(
 
 
 @torch.no_grad()
-def _show_images(task: AugmentedTask, data: LabeledImages) -> None:
+def _show_images(task: AugmentedTask, data: LabeledImages, config: TrainSettings) -> None:
     """Let φ and the model see two images, so that what does not fit is refused beforehand."""
     images = data.__getitems__(range(min(len(data), 2)))[0]
     with evaluation_mode(task):
         x = task.normalize(images)
         if isinstance(task.augmenter, InstaAug):
             task.augmenter.distribution(x)
-        task.check_outputs(task.model(task.augmenter.canonical(x)), len(x))
+        shown = task.augmenter.canonical(x)
+        with explain_size(task.model, config, shown.shape[-1]):
+            outputs = task.model(shown)
+        task.check_outputs(outputs, len(x))
 
 
 def _cross_fit(config: TrainSettings, splits: DataSplits) -> CrossFit | None:

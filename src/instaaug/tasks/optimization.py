@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil, cos, isfinite, pi
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from lightning.pytorch import Trainer
@@ -42,6 +42,7 @@ class Optimization:
         patience: Of ``"plateau"``, in epochs, from 1 on.
         drops: Of ``"steps"``: shares of all steps, in [0, 1].
         warmup_steps: First steps, in which the rate rises from zero in a line.
+        backbone_rate: Factor on the rate of the parameters that are called the backbone.
 
     Example:
         >>> paper = Optimization("adam", 1e-3, schedule="steps", factor=0.8, drops=(0.9, 0.95))
@@ -58,14 +59,14 @@ class Optimization:
     patience: int = 10
     drops: tuple[float, ...] = ()
     warmup_steps: int = 0
+    backbone_rate: float = 1.0
 
     def __post_init__(self) -> None:
         if self.optimizer not in get_args(OptimizerName):
             raise UnknownNameError("optimizer", self.optimizer, get_args(OptimizerName))
         if self.schedule not in get_args(ScheduleName):
             raise UnknownNameError("schedule", self.schedule, get_args(ScheduleName))
-        if not self.learning_rate > 0:
-            raise ArgumentError(f"`learning_rate` must be above 0: got {self.learning_rate}.")
+        self._check_rates()
         if self.schedule in ("plateau", "steps") and not 0 < self.factor < 1:
             raise ArgumentError(
                 f"`factor` must lie in (0, 1) for the schedule {self.schedule!r}: got "
@@ -82,6 +83,15 @@ class Optimization:
             raise ArgumentError(
                 f"`warmup_steps` must be 0 for the schedule {self.schedule!r}: got "
                 f"{self.warmup_steps}. Constant, cosine and steps can be warmed up."
+            )
+
+    def _check_rates(self) -> None:
+        if not self.learning_rate > 0:
+            raise ArgumentError(f"`learning_rate` must be above 0: got {self.learning_rate}.")
+        if not self.backbone_rate >= 0:
+            raise ArgumentError(
+                f"`backbone_rate` must be at least 0: got {self.backbone_rate}. A tenth, 0.1, is "
+                "usual for weights that were trained before."
             )
 
     def rate_at(self, step: int, n_steps: int) -> float:
@@ -102,13 +112,25 @@ class Optimization:
                 "limit_train_batches."
             )
 
-    def make_optimizer(self, parameters: Iterable[nn.Parameter]) -> Optimizer:
-        """The optimizer, with weight decay on the matrices alone."""
-        learned = [p for p in parameters if p.requires_grad]
-        groups = [
-            {"params": [p for p in learned if p.ndim > 1], "weight_decay": self.weight_decay},
-            {"params": [p for p in learned if p.ndim <= 1], "weight_decay": 0.0},
-        ]
+    def make_optimizer(
+        self, parameters: Iterable[nn.Parameter], backbone: Iterable[nn.Parameter] = ()
+    ) -> Optimizer:
+        """The optimizer, with weight decay on the matrices alone.
+
+        Arguments:
+            parameters: What is learned.
+            backbone: Those of them whose rate is multiplied by ``backbone_rate``.
+        """
+        parameters, slower = list(parameters), {id(p) for p in backbone}
+        groups: list[dict[str, Any]] = []
+        for is_slow in (False, True):  # the first group has the rate as it was set
+            learned = [p for p in parameters if p.requires_grad and (id(p) in slower) == is_slow]
+            rate = self.learning_rate * (self.backbone_rate if is_slow else 1.0)
+            matrices, others = ([p for p in learned if (p.ndim > 1) == m] for m in (True, False))
+            groups += [
+                {"params": matrices, "weight_decay": self.weight_decay, "lr": rate},
+                {"params": others, "weight_decay": 0.0, "lr": rate},
+            ]
         groups = [group for group in groups if group["params"]]
         if self.optimizer == "sgd":
             nesterov = self.momentum > 0
@@ -123,7 +145,7 @@ class Optimization:
         if self.schedule == "one_cycle":
             return OneCycleLR(
                 optimizer,
-                self.learning_rate,
+                [group["lr"] for group in optimizer.param_groups],
                 total_steps=max(n_steps, 2),
                 cycle_momentum=self.momentum > 0,
             )

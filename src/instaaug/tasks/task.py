@@ -91,6 +91,8 @@ class AugmentedTask(LightningModule, ABC):
             ``cross_fit`` keeps from it.
         held_out: Training images that the model does not see, for an augmenter that learns from
             such.
+        backbone: Parameters of the model whose rate is multiplied by
+            ``optimization.backbone_rate``.
         cross_fit: Training images that are kept from the model for a while: φ then learns from
             these alone, in steps of its own, with the model in evaluation mode. The loader has to
             leave them out: ``BatchLoader(..., left_out=cross_fit.rows)``.
@@ -119,6 +121,7 @@ class AugmentedTask(LightningModule, ABC):
         phi_goal: PhiGoal = "loss",
         held_out: LabeledImages | None = None,
         cross_fit: CrossFit | None = None,
+        backbone: Iterable[nn.Parameter] = (),
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -138,6 +141,7 @@ class AugmentedTask(LightningModule, ABC):
         self.accumulate_grad_batches = accumulate_grad_batches
         self.phi_step: PhiStep = phi_step
         self.held_out, self.cross_fit = held_out, cross_fit
+        self._backbone = tuple(backbone)
         self.features = PenultimateFeatures(model) if phi_goal == "usefulness" else None
         self.usefulness: Usefulness | None = None
         if self.features is not None:
@@ -186,7 +190,7 @@ class AugmentedTask(LightningModule, ABC):
         made = []
         for optimization, module in self._optimized_modules():
             n_steps = self._count_steps(module)
-            optimizer = optimization.make_optimizer(module.parameters())
+            optimizer = optimization.make_optimizer(module.parameters(), self._backbone)
             made.append((optimizer, optimization.make_schedule(optimizer, n_steps)))
         return [optimizer for optimizer, _ in made], [schedule for _, schedule in made]
 
