@@ -14,6 +14,7 @@ import pytest
 from typer.main import get_command
 
 from instaaug.cli.app import app
+from instaaug.cli.settings import SHORT
 from tests.support.warm_commands import WarmCommands
 
 ROOT = Path(__file__).parents[1]
@@ -81,6 +82,7 @@ OTHERS = {
     *("--help", "--epochs"),  # epochs: shown as a mistake
     *("--boxes", "--scale", "--publish", "--no-resume"),  # of python -m paper
     *("--aug-splits", "--jsd"),  # of timm
+    *SHORT,
 }
 
 
