@@ -34,8 +34,11 @@ from instaaug.errors import ArgumentError, DataError
 
 __all__ = ["from_dataset"]
 
-IMAGE_COLUMNS = ("image", "img", "images", "picture", "pixels", "pixel_values", "path", "file")
-TARGET_COLUMNS = ("label", "labels", "target", "targets", "class", "y")
+IMAGE_COLUMNS = (
+    *("image", "img", "images", "picture", "pixels", "pixel_values", "path", "file"),
+    *("jpg", "jpeg", "png", "webp"),  # of webdataset: how a file's name ends
+)
+TARGET_COLUMNS = ("label", "labels", "target", "targets", "class", "y", "cls")
 
 
 class ItemColumns(NamedTuple):
@@ -286,6 +289,8 @@ def _header(picture: Any) -> PictureHeader:
 
 def _plain(target: Any, index: int) -> Any:
     """A target as Python's own numbers, strings or lists of numbers."""
+    if isinstance(target, bytes):  # a text file of webdataset
+        target = target.decode("utf-8", errors="replace").strip()
     if isinstance(target, Tensor | np.ndarray | np.generic):
         target = target.tolist()
     if isinstance(target, int | float | str | list | tuple):
