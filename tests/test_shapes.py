@@ -1,8 +1,10 @@
 """Checks of images and finite numbers, with their words; the memory order is kept."""
 
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from instaaug import InstaAug
 from instaaug import transforms as T
@@ -83,10 +85,20 @@ def test_a_single_channel_counts_as_planes() -> None:
             r"`x` must be \(B, C, H, W\) with 3 channels: got shape \(2, 8, 9, 3\), whose "
             r"channels come last\. Call x\.permute\(0, 3, 1, 2\) first\.",
         ),
+        (torch.zeros(2, 8, 9, 1), r"with 3 channels: got shape \(2, 8, 9, 1\), whose .* last"),
+        (
+            torch.zeros(2, 8, 9, 3, dtype=torch.uint8),
+            r"Convert 8-bit images with x\.permute\(0, 3, 1, 2\)\.float\(\) / 255",
+        ),
+        (np.zeros((2, 3, 8, 8)), r"must be a tensor .* got ndarray\. .* torch\.from_numpy\(x\)"),
+        ([torch.zeros(3, 8, 8)], r"must be a tensor .* got list\. .* torch\.stack\(x\)"),
     ],
-    ids=["three axes", "integers", "empty", "gray", "channels last"],
+    ids=[
+        *("three axes", "integers", "empty", "gray", "channels last", "gray last"),
+        *("integers last", "array", "list"),
+    ],
 )
-def test_what_is_no_batch_of_images_is_refused(x: Tensor, words: str) -> None:
+def test_what_is_no_batch_of_images_is_refused(x: Any, words: str) -> None:
     with pytest.raises(ShapeError, match=words):
         check_images(x, channels=3)
 

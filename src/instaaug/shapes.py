@@ -1,6 +1,7 @@
 """The tensor shapes of this library, the checks that guard the door, tensors like another one."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -20,6 +21,7 @@ __all__ = [
     "check_finite",
     "check_images",
     "constant",
+    "has_channels_last",
     "match_layout",
     "per_channel",
     "repeat_batch",
@@ -37,29 +39,38 @@ Theta = Float[Tensor, "*rows_and_columns"]
 """θ as a caller hands it in, its shape not yet checked: our own message comes first."""
 
 
+USUAL = (1, 3)  # channels
+
+
 def at_least_float32(value: Tensor) -> Tensor:
     """``value`` in its own precision if that suffices for parameters, else in float32."""
     return value if value.dtype == torch.float64 else value.float()
 
 
-def check_images(x: Tensor, *, channels: int | None = None) -> None:
+def check_images(x: Any, *, channels: int | None = None) -> None:
     """Raise unless ``x`` is a non-empty batch of floating-point images ``(B, C, H, W)``."""
+    if not isinstance(x, Tensor):
+        raise ShapeError(
+            f"`x` must be a tensor of images (B, C, H, W): got {type(x).__name__}. Arrays need "
+            "torch.from_numpy(x), lists of images torch.stack(x)."
+        )
     if x.ndim != 4:
         raise ShapeError(
             f"`x` must be a batch of images (B, C, H, W): got shape {tuple(x.shape)}. "
             "A single image needs x.unsqueeze(0)."
         )
     if not x.is_floating_point():
+        last = "x.permute(0, 3, 1, 2)" if has_channels_last(x, channels) else "x"
         raise ShapeError(
             f"`x` must be floating point: got {x.dtype}. "
-            "Convert 8-bit images with x.float() / 255 (color transforms need [0, 1])."
+            f"Convert 8-bit images with {last}.float() / 255 (color transforms need [0, 1])."
         )
     if 0 in x.shape:
         raise ShapeError(
             f"`x` must hold at least one image of at least one pixel: got shape {tuple(x.shape)}. "
             "Skip empty batches."
         )
-    if channels is not None and x.shape[1] != channels == x.shape[3]:
+    if channels is not None and has_channels_last(x, channels):
         raise ShapeError(
             f"`x` must be (B, C, H, W) with {channels} channels: got shape {tuple(x.shape)}, "
             "whose channels come last. Call x.permute(0, 3, 1, 2) first."
@@ -69,6 +80,18 @@ def check_images(x: Tensor, *, channels: int | None = None) -> None:
             f"`x` must have {channels} channels: got {x.shape[1]} (shape {tuple(x.shape)}). "
             f"Build the augmenter with in_channels={x.shape[1]}."
         )
+
+
+def has_channels_last(x: Tensor, channels: int | None = 3) -> bool:
+    """Whether a batch is ``(B, H, W, C)``, by the number of channels that there may be.
+
+    Example:
+        >>> [has_channels_last(torch.zeros(shape)) for shape in ((2, 8, 8, 3), (2, 3, 8, 8))]
+        [True, False]
+    """
+    if x.ndim != 4 or x.shape[1] == channels:
+        return False
+    return x.shape[3] == channels or (x.shape[3] in USUAL and x.shape[1] not in USUAL)
 
 
 def check_finite(value: Tensor, *, name: str, advice: str) -> None:

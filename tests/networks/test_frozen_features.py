@@ -319,6 +319,11 @@ def test_a_model_that_takes_another_size_gets_a_helpful_error() -> None:
         find_last_map(built("flattened"), (3, 40, 40))
 
 
+def test_images_whose_channels_come_last_get_the_call_that_mends_them() -> None:
+    with pytest.raises(ArgumentError, match=r"channels come last: call images.permute\(0, 3, 1"):
+        find_last_map(built("flattened"), (40, 40, 3))
+
+
 def test_a_model_that_returns_no_tensor_gets_a_helpful_error() -> None:
     class Many(nn.Module):
         @override

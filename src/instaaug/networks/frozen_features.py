@@ -20,7 +20,7 @@ from instaaug.networks.model_interface import (
     run_eagerly,
     unwrap_compiled,
 )
-from instaaug.shapes import Images, Maps
+from instaaug.shapes import Images, Maps, has_channels_last
 
 __all__ = ["N_EVIDENCE", "FrozenFeatures", "LastMap", "class_evidence", "find_last_map"]
 
@@ -349,9 +349,12 @@ def _record_calls(
         try:
             returned = model(as_input_of(model, noise))
         except (RuntimeError, ValueError, TypeError, AssertionError) as error:
+            advice = "Give the size that it takes with size=."
+            if has_channels_last(noise):
+                advice = "Their channels come last: call images.permute(0, 3, 1, 2) first."
             raise ArgumentError(
                 f"`model` must take images of shape {image_shape}: it raised "
-                f"{type(error).__name__}, {error}. Give the size that it takes with size=."
+                f"{type(error).__name__}, {error}. {advice}"
             ) from error
     found = pick_output(returned, output)
     if not isinstance(found, Tensor):
