@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from instaaug.data import decode
 from instaaug.data.decode import (
     IMAGE_ENDINGS,
     decode_bytes,
@@ -264,6 +265,40 @@ def test_decompression_bombs_are_refused_unopened(tmp_path: Path, side: int) -> 
         decode_image(path, size=8, channels=3)
     with pytest.raises(DataError, match=r"bomb\.png' .* takes for a decompression bomb; scale"):
         natural_size(path)
+
+
+def photo() -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (300, 400, 3), dtype=np.uint8)
+
+
+@pytest.mark.parametrize("limit", [400 * 300 - 1, 10_000], ids=["warned of", "refused by Pillow"])
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_photos_beyond_the_limit_are_decoded_at_reduced_scale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, in_memory: bool
+) -> None:
+    path = tmp_path / "large.jpg"
+    Image.fromarray(photo()).save(path)
+    expected = decode_image(path, size=16, channels=3)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
+    if in_memory:
+        found = decode_bytes(path.read_bytes(), name="large", size=16, channels=3)
+    else:
+        found = decode_image(path, size=16, channels=3)
+        assert natural_size(path) == (300, 400)
+    assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("kind", ["png", "progressive", "larger than any photo", "to stay large"])
+def test_what_would_fill_the_memory_is_refused_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    path = tmp_path / ("large.png" if kind == "png" else "large.jpg")
+    Image.fromarray(photo()).save(path, progressive=kind == "progressive")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10_000)
+    if kind == "larger than any photo":
+        monkeypatch.setattr(decode, "MOST_JPEG_PIXELS", 100_000)
+    with pytest.raises(DataError, match=r"claims more than 10,000 pixels, .* decompression bomb"):
+        decode_image(path, size=150 if kind == "to stay large" else 16, channels=3)
 
 
 def test_filters_of_warnings_are_as_before_after_many_threads(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "DIB", "TIFF", "PPM", "JPEG2000"
 GRAY_MODES = ("1", "L", "LA", "La", "I", "F", "I;16", "I;16L", "I;16B", "I;16N")
 DEEP_MODES = ("I", "F", "I;16", "I;16L", "I;16B", "I;16N")
 ORIENTATION = 0x0112  # the EXIF tag
+MOST_JPEG_PIXELS = 1 << 28  # of a photo that is decoded at reduced scale
 TURNS = {
     2: "FLIP_LEFT_RIGHT",
     3: "ROTATE_180",
@@ -65,6 +66,9 @@ def decode_image(path: str | Path, *, size: int, channels: int) -> np.ndarray:
     white. Deep grayscale is scaled, not clipped, to 8 bits: 16-bit files by their bit depth,
     32-bit integers as 16 bits if their largest value fits and as 31 bits otherwise, floating-point
     files by the first of 1, 255, 65535 and their own maximum that none of their values exceeds.
+
+    A JPEG whose half, quarter or eighth has at least twice the size is decoded at that scale, so
+    that a photo of 100 megapixels and more takes little memory.
 
     Arguments:
         path: A file in one of the formats of ``IMAGE_ENDINGS``; its content decides, not its name.
@@ -165,14 +169,37 @@ def _read(source: str | Path | io.BytesIO, name: str, use: Callable[[Any], T]) -
     """Open an image and use it; any error becomes a DataError with the file's name."""
     pillow = _pillow()
     try:
-        with _quiet(pillow), pillow.open(source, formats=FORMATS) as image:
+        with _quiet(pillow), _open(source, pillow) as image:
             return use(image)
     except Exception as error:  # on damaged files decoders raise anything, SyntaxError included
         raise DataError(f"{refusal(name)}{_reason(error, source, pillow)}.") from error
 
 
+def _open(source: str | Path | io.BytesIO, pillow: ModuleType) -> Any:
+    """An image whose pixels are not decoded yet; JPEGs may be very large."""
+    try:
+        return pillow.open(source, formats=FORMATS)
+    except (pillow.DecompressionBombWarning, pillow.DecompressionBombError) as bomb:
+        from PIL.JpegImagePlugin import JpegImageFile
+
+        if isinstance(source, io.BytesIO):
+            source.seek(0)
+        try:
+            image: Any = JpegImageFile(source)
+        except SyntaxError:  # no JPEG
+            raise bomb from None
+        whole = image.info.get("progressive")  # all of it is in memory, whatever its scale
+        if whole or image.width * image.height > MOST_JPEG_PIXELS:
+            image.close()
+            raise bomb from None
+        return image
+
+
 def _decode(image: Any, *, size: int, channels: int) -> np.ndarray:
     image.draft(None, (2 * size, 2 * size))  # JPEG decodes faster to a half, quarter or eighth
+    pillow = _pillow()
+    if pillow.MAX_IMAGE_PIXELS and image.width * image.height > pillow.MAX_IMAGE_PIXELS:
+        raise pillow.DecompressionBombError  # a large JPEG that is to stay large
     return picture_pixels(image, size=size, channels=channels)
 
 

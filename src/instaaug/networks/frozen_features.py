@@ -327,6 +327,12 @@ _Found = Sequence[tuple[int, LastMap]]
 """Readings of the record with that number, the last first."""
 
 
+def _shape_advice(images: Tensor) -> str:
+    if has_channels_last(images):
+        return "Their channels come last: call images.permute(0, 3, 1, 2) first."
+    return "Give the size that it takes with size=."
+
+
 def _record_calls(
     model: nn.Module, image_shape: tuple[int, int, int], output: Output | None
 ) -> tuple[list[_Record], Tensor]:
@@ -349,12 +355,9 @@ def _record_calls(
         try:
             returned = model(as_input_of(model, noise))
         except (RuntimeError, ValueError, TypeError, AssertionError) as error:
-            advice = "Give the size that it takes with size=."
-            if has_channels_last(noise):
-                advice = "Their channels come last: call images.permute(0, 3, 1, 2) first."
             raise ArgumentError(
                 f"`model` must take images of shape {image_shape}: it raised "
-                f"{type(error).__name__}, {error}. {advice}"
+                f"{type(error).__name__}, {error}. {_shape_advice(noise)}"
             ) from error
     found = pick_output(returned, output)
     if not isinstance(found, Tensor):
