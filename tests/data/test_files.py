@@ -503,3 +503,22 @@ def test_an_unknown_task_is_refused(read_csv: Read) -> None:
 
 def test_names_in_any_script_are_classes(read_csv: Read) -> None:
     assert read_csv(GOOD.replace("cat", "猫"))["all"].classes == ("dog", "猫")
+
+
+def test_names_may_lack_their_endings(read_csv: Read) -> None:
+    full = read_csv("path,label\nimages/0.png,cat\nimages/1.png,dog\n")["all"]
+    data = read_csv("id,label\nimages/0,cat\nimages/1,dog\n")["all"]
+    assert (data.images == full.images).all()
+    assert torch.equal(data.targets, full.targets)
+
+
+def test_a_name_of_several_images_is_refused(read_csv: Read, tmp_path: Path) -> None:
+    (tmp_path / "images" / "0.jpg").write_bytes(b"another")
+    words = r"of one image: row 2 of .* has '0', and there are 0\.jpg, 0\.png\. Add the ending"
+    with pytest.raises(DataError, match=words):
+        read_csv("id,label\nimages/0,cat\nimages/1,dog\n", on_bad_image="skip")
+
+
+def test_a_name_without_any_image_is_missing(read_csv: Read) -> None:
+    with pytest.raises(DataError, match=r"1 of 2 are missing: '.*nobody'"):
+        read_csv("id,label\nimages/0,cat\nelsewhere/nobody,dog\n")

@@ -58,7 +58,7 @@ LAYOUT = (
 
 NO_TARGET = (0.0,)
 
-PATH_COLUMNS = ("path", "file", "filename", "image")
+PATH_COLUMNS = ("path", "file", "filename", "image", "image_id", "id")
 TARGET_COLUMNS = ("label", "class", "target")
 
 
@@ -425,7 +425,8 @@ def read_table(
 ) -> dict[str, LabeledImages]:
     """The images that a CSV file lists, with their targets.
 
-    The first row names the columns. If there is a column ``split``, its values ``train``,
+    A file may be named without its ending if no other image has that name. The first row names the
+    columns. If there is a column ``split``, its values ``train``,
     ``validation`` (or ``val``) and ``test`` keep the parts apart. Semicolons and tabs separate
     as well as commas do. Errors count rows as a spreadsheet does: the header is row 1.
 
@@ -437,7 +438,8 @@ def read_table(
         on_bad_image: Whether an image that is missing or cannot be read is an ``"error"``, or
             left out and listed (``"skip"``).
         on_progress: Called with the number of images done and of all, while decoding.
-        path_column: The column of file names; None takes path, file, filename or image.
+        path_column: The column of file names; None takes path, file, filename, image, image_id or
+            id.
         target_column: The column of targets; None takes label, class or target. For regression
             on several numbers, several columns, separated by commas.
         task: Targets are names of classes (``"classification"``) or numbers (``"regression"``).
@@ -460,12 +462,15 @@ def read_table(
     )
     entries: list[FileEntry] = []
     missing: list[str] = []
+    endings = _Endings()
     for number, cells in rows:
-        entry = _entry(cells, columns, f"row {number} of {str(file)!r}", file.parent, task)
-        if _is_file(entry.path):
-            entries.append(entry)
-        else:
+        where = f"row {number} of {str(file)!r}"
+        entry = _entry(cells, columns, where, file.parent, task)
+        found = entry.path if _is_file(entry.path) else endings.complete(entry.path, where)
+        if found is None:
             missing.append(str(entry.path))
+        else:
+            entries.append(entry._replace(path=found))
     if missing and (on_bad_image == "error" or not entries):
         raise DataError(
             f"{str(file)!r} must name image files that exist: {len(missing)} of {len(rows)} are "
@@ -483,6 +488,35 @@ def read_table(
         on_progress=on_progress,
         skipped=[f"{name!r} was left out: there is no such file." for name in missing],
     )
+
+
+class _Endings:
+    """Image files by their names without endings; each folder is listed once."""
+
+    def __init__(self) -> None:
+        self.folders: dict[Path, dict[str, list[Path]]] = {}
+
+    def complete(self, path: Path, where: str) -> Path | None:
+        """The one image file that has this name and an ending, if there is one."""
+        folder = path.parent
+        if folder not in self.folders:
+            self.folders[folder] = stems = {}
+            for file in _list_images(folder):
+                stems.setdefault(file.stem, []).append(file)
+        found = self.folders[folder].get(path.name, [])
+        if len(found) > 1:
+            raise DataError(
+                f"A name without an ending must be that of one image: {where} has {path.name!r}, "
+                f"and there are {', '.join(file.name for file in sorted(found))}. Add the ending."
+            )
+        return found[0] if found else None
+
+
+def _list_images(folder: Path) -> list[Path]:
+    try:
+        return [file for file in folder.iterdir() if file.suffix.lower() in IMAGE_ENDINGS]
+    except OSError:  # there is no such folder
+        return []
 
 
 def _is_file(path: Path) -> bool:
