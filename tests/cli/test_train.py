@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -425,6 +426,58 @@ def test_a_finished_run_has_nothing_left_to_do(instaaug: CommandLine, shop: Path
 def test_a_folder_with_a_run_is_not_overwritten(instaaug: CommandLine, shop: Path) -> None:
     sentence = instaaug.error("train", shop / "pets", "--out", shop / "run", *QUICK)
     assert f"holds a run. Go on with it by `instaaug resume {shop / 'run'}`" in sentence
+
+
+@pytest.fixture
+def copy(shop: Path, tmp_path: Path) -> Path:
+    """A copy of the run, to be overwritten."""
+    return Path(shutil.copytree(shop / "run", tmp_path / "copy"))
+
+
+def test_a_run_is_overwritten_if_that_is_asked_for(
+    instaaug: CommandLine, shop: Path, copy: Path
+) -> None:
+    done = instaaug("train", shop / "pets", "--out", copy, "--overwrite", "--seed", "3", *QUICK)
+    assert done.code == 0, done.err
+    assert results(copy)["seed"] == 3
+    assert [path.name for path in copy.parent.iterdir() if "replaced" in path.name] == []
+
+
+def test_a_run_stays_if_the_new_one_is_refused(
+    instaaug: CommandLine, shop: Path, copy: Path
+) -> None:
+    before = {path.name: path.stat().st_size for path in copy.iterdir()}
+    done = instaaug("train", shop / "pets", "--out", copy, "--overwrite", "--model", "nobody")
+    assert done.code == 2
+    assert "There is no model called 'nobody'" in done.err
+    assert {path.name: path.stat().st_size for path in copy.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("notes.txt", r"also has notes\.txt\. Move that elsewhere"), (None, "holds no run of ours")],
+)
+def test_nothing_but_a_run_is_overwritten(
+    instaaug: CommandLine, shop: Path, copy: Path, name: str | None, words: str
+) -> None:
+    if name is None:
+        (copy / "config.yaml").unlink()
+    else:
+        (copy / name).write_text("precious")
+    before = sorted(path.name for path in copy.iterdir())
+    done = instaaug("train", shop / "pets", "--out", copy, "--overwrite", *QUICK)
+    assert done.code == 2
+    assert re.search(words, done.err)
+    assert sorted(path.name for path in copy.iterdir()) == before
+
+
+def test_without_a_folder_the_usual_one_is_overwritten(
+    instaaug: CommandLine, shop: Path, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        done = instaaug("train", shop / "pets", "--overwrite", "--method", "none", *QUICK)
+        assert done.code == 0, done.err
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["pets-none"]
 
 
 def test_no_run_to_go_on_with_is_one_sentence(instaaug: CommandLine) -> None:

@@ -121,7 +121,20 @@ def test_a_finished_fit_is_told_again_and_not_repeated(
     assert "On 36 held-out images" in done.out
     sentence = instaaug.error("tta", "fit", SPOTTER, spots, "--out", fit, *QUICK_FIT, "--seed", 1)
     assert "'seed'" not in sentence
-    assert sentence.endswith("fit' has seed 0 instead of 1. Choose another folder.")
+    assert "fit' has seed 0 instead of 1. Choose another folder, or replace" in sentence
+
+
+def test_a_fit_is_overwritten_if_that_is_asked_for(
+    instaaug: CommandLine, spots: Path, fit: Path
+) -> None:
+    command = ("tta", "fit", SPOTTER, spots, "--out", fit, *QUICK_FIT, "--overwrite", "--seed")
+    done = instaaug(*command, "1")
+    assert done.code == 0, done.err
+    assert yaml.safe_load((fit / "config.yaml").read_text())["seed"] == 1
+    (fit / "notes.txt").write_text("precious")
+    done = instaaug(*command, "2")
+    assert "also has notes.txt" in done.err
+    assert yaml.safe_load((fit / "config.yaml").read_text())["seed"] == 1
 
 
 def test_the_default_folder_is_found_again_by_the_same_command(

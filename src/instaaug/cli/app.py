@@ -49,6 +49,10 @@ Certainty = Annotated[
     typer.Option(help="Stop at this probability of the top class; adds the column views."),
 ]
 
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace the run in this folder, and nothing else.")
+]
+
 app = typer.Typer(
     help="Learn, for every single input, which augmentations are safe.",
     no_args_is_help=True,
@@ -88,6 +92,7 @@ def train(
         Optional[Path],  # noqa: UP045
         typer.Option(help="The run's folder.", show_default="runs/DATA-METHOD"),
     ] = None,
+    overwrite: Overwrite = False,
     verdict: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
@@ -100,7 +105,7 @@ def train(
     """Train a model with learned augmentation; without DATA, on the built-in sprites."""
     from instaaug.cli.train import run_train
 
-    run_train(given, config=config, out=out, verdict=verdict)
+    run_train(given, config=config, out=out, overwrite=overwrite, verdict=verdict)
 
 
 @tta.callback()
@@ -120,11 +125,12 @@ def tta_fit(
             show_default="runs/DATA-tta",
         ),
     ] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Learn which views of DATA help MODEL; its outputs are DATA's classes, sorted by name."""
     from instaaug.cli.train import run_fit
 
-    run_fit(given, out=out)
+    run_fit(given, out=out, overwrite=overwrite)
 
 
 @app.command(cls=SettingsCommand)
@@ -139,11 +145,12 @@ def transfer(
             show_default="runs/DATA-transfer",
         ),
     ] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Learn to tell the classes of DATA apart on a frozen backbone, in minutes on a CPU."""
     from instaaug.cli.transfer import run_transfer
 
-    run_transfer(given, out=out)
+    run_transfer(given, out=out, overwrite=overwrite)
 
 
 @app.command()

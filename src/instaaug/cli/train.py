@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from instaaug.cli.verdict import run_verdict
 from instaaug.compare.plan import parse_duration
 from instaaug.runs.folder import Run
 from instaaug.runs.pretrained import describe_pretrained, settle_pretrained
+from instaaug.runs.replacing import replacing
 from instaaug.runs.settings import TransferSettings, TtaSettings
 from instaaug.runs.training import is_later_process, resume, train
 from instaaug.runs.tta import fit_frozen
@@ -31,15 +32,21 @@ OUT = "INSTAAUG_OUT"  # tells further processes of the same run where it is
 
 
 def run_train(
-    given: dict[str, Any], *, config: Path | None, out: Path | None, verdict: str | None
+    given: dict[str, Any],
+    *,
+    config: Path | None,
+    out: Path | None,
+    overwrite: bool,
+    verdict: str | None,
 ) -> None:
     """Train with the settings of a file and of the command line, which wins; judge it if asked."""
     settings = settle_pretrained(choose_settings(given, config))
     if verdict is not None:
         parse_duration(verdict)  # before hours of training
     console = Console(quiet=is_later_process())
-    unused = next(f for f in folders(settings.data.source, settings.method.name) if not f.exists())
-    with _share_folder(out or unused) as folder:
+    names = folders(settings.data.source, settings.method.name)
+    chosen = out or next(folder for folder in names if overwrite or not folder.exists())
+    with _share_folder(chosen) as folder, _make_room(folder, overwrite=overwrite):
         what = f"Training {settings.method.name} on {settings.data.source}"
 
         def announce() -> None:
@@ -95,6 +102,11 @@ def _share_folder(folder: Path) -> Iterator[Path]:
         del os.environ[OUT]
 
 
+def _make_room(folder: Path, *, overwrite: bool) -> AbstractContextManager[None]:
+    """Let the run replace what is in the folder, if that is asked for."""
+    return replacing(folder) if overwrite and not is_later_process() else nullcontext()
+
+
 @contextmanager
 def _explain_resuming(folder: Path) -> Iterator[None]:
     try:
@@ -147,10 +159,12 @@ def _tell_how_to_judge(folder: Path, *, can_validate: bool) -> str:
     )
 
 
-def run_fit(given: dict[str, Any], *, out: Path | None) -> None:
+def run_fit(given: dict[str, Any], *, out: Path | None, overwrite: bool) -> None:
     """Fit views, or continue the same fit, and print what they gain."""
     settings = TtaSettings.from_mapping(given, source="the settings")
-    _fit(settings, out or folder_to_continue(settings, "tta"))
+    folder = out or folder_to_continue(settings, "tta", overwrite=overwrite)
+    with replacing(folder) if overwrite else nullcontext():
+        _fit(settings, folder)
 
 
 def _fit(settings: TtaSettings, folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,19 @@ from instaaug.augmentation.worth import describe_gains, gain_from_dict
 from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar, quote_path
 from instaaug.data.cache import OnProgress
 from instaaug.runs.folder import Run
+from instaaug.runs.replacing import replacing
 from instaaug.runs.settings import FrozenSettings, TransferSettings
 from instaaug.runs.transfer import fit_backbone
 
 __all__ = ["fitting_bars", "folder_to_continue", "learn_transfer", "run_transfer"]
 
 
-def run_transfer(given: dict[str, Any], *, out: Path | None) -> None:
+def run_transfer(given: dict[str, Any], *, out: Path | None, overwrite: bool) -> None:
     """Learn head and views, or continue the same run, and print how good they are."""
     settings = TransferSettings.from_mapping(given, source="the settings")
-    learn_transfer(settings, out or folder_to_continue(settings, "transfer"))
+    folder = out or folder_to_continue(settings, "transfer", overwrite=overwrite)
+    with replacing(folder) if overwrite else nullcontext():
+        learn_transfer(settings, folder)
 
 
 def learn_transfer(settings: TransferSettings, folder: Path) -> None:
@@ -57,13 +60,19 @@ def fitting_bars(console: Console, running: str, stored: str) -> Iterator[dict[s
         sys.exit(STOPPED)
 
 
-def folder_to_continue(settings: FrozenSettings, kind: str) -> Path:
-    """The folder of the same run, so that it continues; else a new one."""
+def folder_to_continue(settings: FrozenSettings, kind: str, *, overwrite: bool = False) -> Path:
+    """The folder of the same run, so that it continues; else a new one.
+
+    Arguments:
+        settings: Of the run.
+        kind: Ends the name of the folder.
+        overwrite: Whether it may hold another run, and is the first in any case.
+    """
     wanted = settings.with_full_paths()
     return next(
         folder
         for folder in folders(settings.data.source, kind)
-        if not folder.exists() or Run(folder).holds(wanted)
+        if overwrite or not folder.exists() or Run(folder).holds(wanted)
     )
 
 

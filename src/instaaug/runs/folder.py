@@ -224,11 +224,12 @@ class Run:
                 return
             raise ArgumentError(
                 f"`out` must be a new folder, or that of the same fit: {str(self.path)!r} has "
-                f"{other}. Choose another folder."
+                f"{other}. Choose another folder, or replace what is there by --overwrite."
             )
         raise ArgumentError(
             f"`out` must be a new folder: {str(self.path)!r} holds a run. Go on with it by "
-            f"`instaaug resume {shlex.quote(str(self.path))}`, or choose another folder."
+            f"`instaaug resume {shlex.quote(str(self.path))}`, replace it by --overwrite, or "
+            "choose another folder."
         )
 
     @contextmanager
