@@ -36,15 +36,15 @@ PROGRAM = "import instaaug.cli; instaaug.cli.main()"
         (["--methods", "none,rndom"], "There is no method or variant called 'rndom'."),
         (
             ["--methods", "none", "--budget", "1m"],
-            "`budget` and `trainer.max_epochs` exclude each other",
+            "`--budget` and `--trainer.max_epochs` exclude each other",
         ),
         (
             ["--methods", "none", "--trainer.devices", "2"],
-            "`trainer.devices` and `trainer.num_nodes` must be 1",
+            "`--trainer.devices` and `--trainer.num_nodes` must be 1",
         ),
         (
             ["--methods", "[{method: none, trainer.max_epochs: 2}]"],
-            "`trainer.max_epochs` must be the same for all methods",
+            "`--trainer.max_epochs` must be the same for all methods",
         ),
         (["--methods", "none", "--reference", "random"], "There is no contender called 'random'"),
         (["--methods", "none", "--out", "pets/x"], "`out` must lie outside of the images"),

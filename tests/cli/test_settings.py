@@ -84,7 +84,7 @@ def test_every_setting_of_a_fit_has_an_option(instaaug: CommandLine) -> None:
 def test_a_switch_needs_no_value(typed: list[str], instaaug: CommandLine) -> None:
     done = instaaug("train", "sprites", "--data.flip", *typed, "--model", "small_cnn")
     assert done.code == 2
-    assert "`model.pretrained` is for timm:NAME" in done.err
+    assert "model.pretrained` is for timm:NAME" in done.err
     assert "got the model 'small_cnn'" in done.err
 
 

@@ -142,11 +142,11 @@ def test_a_file_of_settings_that_is_missing_is_named(instaaug: CommandLine) -> N
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--trainer.max_epochs", "0"), "`trainer.max_epochs` must be at least 1: got 0. (in the"),
-        (("--trainer.max_epochs", "soon"), "`trainer.max_epochs` must be like 3: got 'soon'."),
+        (("--trainer.max_epochs", "0"), "`--trainer.max_epochs` must be at least 1: got 0."),
+        (("--trainer.max_epochs", "soon"), "`--trainer.max_epochs` must be like 3: got 'soon'."),
         (
             ("--crop.grid", "[[1"),
-            "`crop.grid` must be like receptive or [[0.5, 3], ...]: got '[[1'.",
+            "`--crop.grid` must be like receptive or [[0.5, 3], ...]: got '[[1'.",
         ),
         (("--method", "insta"), "There is no method called 'insta'. Did you mean 'instaaug'?"),
         (("--method", "mixup", "--method.beta", "1"), "There is no option of mixup called 'beta'"),

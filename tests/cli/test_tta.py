@@ -304,13 +304,13 @@ def test_images_of_one_class_are_one_sentence(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--crop.grid", "1-1"), "`crop.grid` must be like [[0.5, 3], ...]: got '1-1'."),
+        (("--crop.grid", "1-1"), "`--crop.grid` must be like [[0.5, 3], ...]: got '1-1'."),
         (("--crop.grid", "[[1.5, 1]]"), "`--crop.grid` must be pairs of a size in (0, 1]"),
         (("--views", "[1, 4]"), "`views` must be whole numbers from 2 on"),
-        (("--views", "few"), "`views.counts` must be like [3, ...]: got 'few'."),
-        (("--model.mean", "0.5"), "`model.mean` and `model.std` must be given both"),
-        (("--data.test_fraction", "1"), "`data.test_fraction` must lie in [0, 1): got 1.0."),
-        (("--data.limit", "1"), "`data.limit` must be at least 2: got 1."),
+        (("--views", "few"), "`--views` must be like [3, ...]: got 'few'."),
+        (("--model.mean", "0.5"), "`--model.mean` and `--model.std` must be given both"),
+        (("--data.test_fraction", "1"), "`--data.test_fraction` must lie in [0, 1): got 1.0."),
+        (("--data.limit", "1"), "`--data.limit` must be at least 2: got 1."),
         (("--transforms", "rotate"), "There is no transform called 'rotate'. Did you mean"),
         (
             ("--transforms", "rotation", "--phi.objective", "views"),

@@ -1,7 +1,10 @@
 """Sentences of the library in the words of the command line."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+
+from instaaug.runs.settings import TrainSettings, TransferSettings, TtaSettings
+from instaaug.settings import setting_infos
 
 __all__ = ["name_options"]
 
@@ -35,7 +38,7 @@ def name_options(sentence: str, typed: Sequence[str]) -> str:
     """Name options where a sentence names arguments.
 
     An argument that shares the last part of its name with an option that was typed is taken for
-    that option.
+    that option. Settings are named as options if one of them was typed.
 
     Arguments:
         sentence: What is wrong.
@@ -46,6 +49,8 @@ def name_options(sentence: str, typed: Sequence[str]) -> str:
         'Use --phi.estimator auto.'
         >>> name_options("`alpha` must be above 0.", ["--method.alpha", "-1"])
         '`--method.alpha` must be above 0.'
+        >>> name_options("`model.mean` and `model.std` go together.", ["--model.mean", "0.5"])
+        '`--model.mean` and `--model.std` go together.'
     """
     flags = [word.partition("=")[0] for word in typed if word.startswith("--")]
     known = OPTIONS | BY_COMMAND.get(typed[0] if typed else "", {})
@@ -58,4 +63,21 @@ def name_options(sentence: str, typed: Sequence[str]) -> str:
     def set_name(found: re.Match[str]) -> str:
         return f"`{known[found[1]]}`" if found[1] in known else found.group()
 
-    return re.sub(r"`(\w+)`", set_name, re.sub(r"(\w+)=\"(\w+)\"", set_value, sentence))
+    sentence = re.sub(r"`(\w+)`", set_name, re.sub(r"(\w+)=\"(\w+)\"", set_value, sentence))
+    return _name_settings(sentence, flags)
+
+
+def _name_settings(sentence: str, flags: Collection[str]) -> str:
+    """Settings of a section as options, where a sentence names one that was typed."""
+    options = {
+        name: f"--{info.name}"
+        for kind in (TrainSettings, TtaSettings, TransferSettings)
+        for info in setting_infos(kind)
+        for name in (info.path, info.name)
+        if "." in name
+    }
+    if not any(options.get(name) in flags for name in re.findall(r"`([\w.]+)`", sentence)):
+        return sentence
+    options |= {flag.removeprefix("--"): flag for flag in flags}
+    sentence = sentence.removesuffix(" (in the settings)")
+    return re.sub(r"`([\w.]+)`", lambda found: f"`{options.get(found[1], found[1])}`", sentence)
