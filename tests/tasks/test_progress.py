@@ -1,6 +1,7 @@
 """The line that says how far a run is."""
 
 import io
+import re
 
 import pytest
 import torch
@@ -18,8 +19,8 @@ from tests.support.tiny_training import fit, labeled_halves, supervised
 DATA = labeled_halves(32)
 
 
-def console(*, terminal: bool) -> Console:
-    return Console(file=io.StringIO(), record=True, force_terminal=terminal, width=160)
+def console(*, terminal: bool, width: int = 160) -> Console:
+    return Console(file=io.StringIO(), record=True, force_terminal=terminal, width=width)
 
 
 def rotation() -> InstaAug:
@@ -58,6 +59,24 @@ def test_a_terminal_shows_a_bar_over_all_steps(monkeypatch: pytest.MonkeyPatch) 
     text = drawn(screen)
     assert "/8" in text
     assert "left" in text
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_the_time_left_is_shown_whatever_the_width(
+    width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("instaaug.tasks.callbacks.SECONDS_BETWEEN", 0.0)
+    screen = console(terminal=True, width=width)
+    aug = InstaAug([T.Rotation(), T.HSVJitter()])
+    fit(supervised(aug), BatchLoader(DATA, 8, seed=0), epochs=2, callbacks=[RichProgress(screen)])
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", drawn(screen))
+    bars = [line for line in re.split(r"[\r\n]+", plain) if "left  step" in line]
+    assert bars
+    assert all(len(line.rstrip()) <= width for line in bars)
+    assert all(re.search(r"(\d:\d\d:\d\d|-:--:--) left  step \d/8", line) for line in bars)
+    assert all(re.search(r"━ +\S+ left", line) for line in bars)
+    assert any("loss" in line for line in bars)
+    assert any("λ" in line for line in bars) == (width > 80)
 
 
 def test_anything_but_a_terminal_gets_lines_only() -> None:

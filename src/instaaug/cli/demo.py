@@ -43,8 +43,8 @@ def run_demo(out: Path, *, seed: int, n_steps: int, sprites: Path | None) -> Non
         for method, title in METHODS.items():
             task = progress.add_task(title, total=n_steps, numbers="")
 
-            def show(step: int, loss: float, entropy: float, weight: float) -> None:
-                numbers = f"loss {loss:.3f}  entropy {entropy:.2f}  λ {weight:.3f}"
+            def show(step: int, loss: float, entropy: float, _: float) -> None:
+                numbers = f"loss {loss:.3f}  entropy {entropy:.2f}"  # all that 80 columns hold
                 progress.update(task, completed=step + 1, numbers=numbers)  # noqa: B023
 
             results.append(
@@ -65,10 +65,10 @@ def run_demo(out: Path, *, seed: int, n_steps: int, sprites: Path | None) -> Non
 def _progress(console: Console) -> Progress:
     return Progress(
         TextColumn("{task.description:>18}"),
-        BarColumn(bar_width=24),
+        BarColumn(bar_width=12),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[numbers]}"),
         TimeRemainingColumn(),
+        TextColumn("{task.fields[numbers]}"),
         console=console,
     )
 

@@ -500,9 +500,9 @@ class _Endings:
         """The one image file that has this name and an ending, if there is one."""
         folder = path.parent
         if folder not in self.folders:
-            self.folders[folder] = stems = {}
+            self.folders[folder] = {}
             for file in _list_images(folder):
-                stems.setdefault(file.stem, []).append(file)
+                self.folders[folder].setdefault(file.stem, []).append(file)
         found = self.folders[folder].get(path.name, [])
         if len(found) > 1:
             raise DataError(

@@ -159,7 +159,8 @@ class ProjectedEncoder(nn.Module):
 
 def own_heads(model: nn.Module) -> list[nn.Module]:
     """What a model says that makes its outputs, as models of timm do; empty for others."""
-    heads: Any = model.get_classifier() if hasattr(model, "get_classifier") else None
+    find: Any = getattr(model, "get_classifier", None)
+    heads: Any = None if find is None else find()
     heads = heads if isinstance(heads, tuple | list) else [heads]
     return [head for head in heads if isinstance(head, nn.Module)]
 

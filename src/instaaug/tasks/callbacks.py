@@ -21,7 +21,6 @@ from rich.progress import (
     Progress,
     TaskID,
     TextColumn,
-    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from torch import Tensor
@@ -48,6 +47,7 @@ __all__ = [
 
 
 SECONDS_BETWEEN = 0.2
+BAR = 16  # columns
 
 GAP = 1  # pixels of white around every image
 
@@ -170,7 +170,9 @@ class Checkpoints(AfterTask):
 
 
 class RichProgress(AfterTask):
-    """A bar over all steps: epoch, step, loss, entropy, λ, time left; and a line per epoch.
+    """A bar over all steps: epoch, time left, step, loss, entropy, λ; and a line per epoch.
+
+    The numbers come last, as many of them as the terminal has room for.
 
     Arguments:
         console: Where to draw; on anything but a terminal only the lines are printed.
@@ -189,11 +191,9 @@ class RichProgress(AfterTask):
         assert isinstance(pl_module, AugmentedTask)  # noqa: S101  # made for our tasks
         self._bar = Progress(
             TextColumn("epoch {task.fields[epoch]}"),
-            BarColumn(bar_width=24),
-            TextColumn("step {task.completed}{task.fields[of]}  {task.fields[numbers]}"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
+            BarColumn(bar_width=BAR),
             TimeRemainingColumn(elapsed_when_finished=False),
+            TextColumn("left  step {task.completed}{task.fields[of]}  {task.fields[numbers]}"),
             console=self.console,
             transient=True,
             disable=not self.console.is_terminal,
@@ -220,13 +220,25 @@ class RichProgress(AfterTask):
             return
         assert isinstance(pl_module, AugmentedTask)  # noqa: S101
         self._drawn_at = now
-        numbers = {n: float(v) for n, v in pl_module.latest.items() if not _is_detail(n)}
+        numbers = [
+            _format_number(n, float(v)) for n, v in pl_module.latest.items() if not _is_detail(n)
+        ]
         self._bar.update(
             self._line,
             completed=pl_module.n_steps,
             epoch=_epoch(trainer),
-            numbers="  ".join(_format_number(name, value) for name, value in numbers.items()),
+            numbers=self._fit(numbers, trainer),
         )
+
+    def _fit(self, numbers: list[str], trainer: Trainer) -> str:
+        """The first of these numbers, as many as there is room for beside all else."""
+        assert self._bar is not None  # noqa: S101  # it is drawn
+        of = str(self._bar.tasks[0].fields["of"])
+        others = f"epoch {_epoch(trainer)}  0:00:00 left  step {of}{of}  "
+        room = self.console.width - len(others) - BAR - 2  # and a space beside the bar
+        while numbers and len("  ".join(numbers)) > room:
+            numbers = numbers[:-1]
+        return "  ".join(numbers)
 
     @override
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
