@@ -99,9 +99,9 @@ def test_models_without_published_weights_are_refused(model: str, words: str) ->
 def test_what_was_settled_is_said(photos: Path) -> None:
     said = describe_pretrained(settle_pretrained(settings(photos)))
     assert said == (
-        "timm:tiny begins with its published weights and a new last layer. Images have "
-        "16 × 16 pixels, in color, normalized with mean 0.5, 0.4, 0.3 and standard deviation "
-        "0.2, 0.2, 0.25; all layers but the last learn at 0.1 of the rate."
+        "timm:tiny begins with its published weights, its last layer made for these classes. "
+        "Images have 16 × 16 pixels, in color, normalized with mean 0.5, 0.4, 0.3 and standard "
+        "deviation 0.2, 0.2, 0.25; all layers but the last learn at 0.1 of the rate."
     )
 
 

@@ -101,7 +101,8 @@ def make_model(
         image_size: Side of the images in pixels.
         width: Multiplies the channels of a registered model.
         stem_stride: Stride of PreActResNet's first layer; 0 chooses by the image size.
-        pretrained: Whether a model of timm gets its published weights, but for a new last layer.
+        pretrained: Whether a model of timm gets its published weights; its last layer is new
+            unless they have as many outputs.
 
     Example:
         >>> type(make_model("auto", 10, image_size=32)).__name__

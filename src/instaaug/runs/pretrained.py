@@ -73,9 +73,9 @@ def describe_pretrained(config: TrainSettings) -> str:
         else "those of the training images"
     )
     return (
-        f"{config.model.name} begins with its published weights and a new last layer. Images have "
-        f"{side}{colors}, normalized with {normal}; all layers but the last learn at "
-        f"{backbone_rate(config):g} of the rate."
+        f"{config.model.name} begins with its published weights, its last layer made for these "
+        f"classes. Images have {side}{colors}, normalized with {normal}; all layers but the "
+        f"last learn at {backbone_rate(config):g} of the rate."
     )
 
 

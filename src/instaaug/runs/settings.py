@@ -139,7 +139,8 @@ class ModelSettings(Settings):
     pretrained: bool = setting(
         False,
         "Take the published weights of timm:NAME, and the image size, channels and normalization "
-        "that they expect, unless these are given; the last layer is new. Or --pretrained.",
+        "that they expect, unless these are given; the last layer is made for the classes. Or "
+        "--pretrained.",
     )
     output: str | None = setting(None, OUTPUT)
     width: float = setting(1.0, "Multiplies the channels of a named model.", at_least=0)
