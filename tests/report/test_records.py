@@ -84,6 +84,17 @@ def test_the_main_score_is_augmented_if_there_is_one(run: Path) -> None:
     assert (plain.value, plain.n_samples) == (0.6, None)
 
 
+def test_views_count_only_where_validation_images_advise_them(run: Path) -> None:
+    record = read_record(run)
+    for validation, n_samples in (({"n_views": 20}, 20), ({"n_views": 1}, None), (None, None)):
+        record.results["validation"] = validation
+        score = accuracy_of(record)
+        assert score is not None
+        assert score.n_samples == n_samples
+    record.config["task"] = "contrastive"  # where nothing was chosen
+    assert accuracy_of(record) == accuracy_of(record, "augmented")
+
+
 def test_the_interval_is_wilsons(run: Path) -> None:
     plain = accuracy_of(read_record(run), "plain")
     assert plain is not None
@@ -125,6 +136,10 @@ def test_a_fit_has_one_view_and_the_most_views(tmp_path: Path) -> None:
     assert most is not None
     assert (plain.value, plain.n, plain.n_samples) == (0.5, 50, None)
     assert (most.value, most.n_samples) == (0.8, 10)
+    record.results["validation"] = {"n_views": 4}
+    advised = accuracy_of(record)
+    assert advised is not None
+    assert (advised.value, advised.n_samples) == (0.9, 4)
 
 
 def test_a_fit_that_held_nothing_out_has_no_score(tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ def always(one: ReportedRun, right: list[bool], *, at: int) -> ReportedRun:
     if at:
         merged[at - 1] = wanted
     plain = misses if at else wanted
+    one.record.results["validation"] = {"n_views": at} if at else None
     return replace(one, observations=replace(one.observations, plain=plain, merged=merged))
 
 

@@ -17,8 +17,10 @@ __all__ = [
     "RunRecord",
     "Score",
     "accuracy_of",
+    "advised_views",
     "describe_learned",
     "read_record",
+    "validation_of",
 ]
 
 Kind = Literal["train", "tta", "transfer"]
@@ -129,7 +131,7 @@ def accuracy_of(record: RunRecord, part: Part | None = None) -> Score | None:
     Arguments:
         record: The run.
         part: Without or with test-time augmentation; if absent, with it where there is one, unless
-            validation images said that the image alone is as good.
+            validation images did not say that it helps.
 
     Returns:
         None if the run has not finished, or has no such part.
@@ -166,11 +168,34 @@ def accuracy_of(record: RunRecord, part: Part | None = None) -> Score | None:
     return Score(measure, value, int(n), wilson_interval(round(value * n), int(n)), n_samples)
 
 
+def validation_of(record: RunRecord) -> dict[str, Any]:
+    """What images that nothing was learned from say on views; empty if they were not asked."""
+    if record.kind != "transfer":
+        return _within(record.path, record.results, "validation")
+    return _within(record.path, _within(record.path, record.results, "transfer"), "views")
+
+
+def advised_views(record: RunRecord) -> int | None:
+    """How many views to use, of which 1 is the image alone; None if nobody was asked.
+
+    A classification that had validation images, but too few to tell anything, is advised to use
+    the image alone.
+
+    Example:
+        >>> results = {"validation": {"n_views": 4}}
+        >>> advised_views(RunRecord(Path("run"), "train", {}, results))
+        4
+    """
+    advised = validation_of(record).get("n_views")
+    if _is_finite(advised) and advised >= 1:
+        return int(advised)
+    is_open = record.kind == "train" and "validation" in record.results
+    return 1 if is_open and record.config.get("task") == "classification" else None
+
+
 def _main_part(record: RunRecord, parts: dict[str, dict[str, Any]]) -> Part:
     """The part whose score a run would be used with."""
-    validation = _within(record.path, record.results, "validation")
-    refused = record.kind == "train" and validation.get("n_views") == 1
-    return "augmented" if "augmented" in parts and not refused else "plain"
+    return "augmented" if "augmented" in parts and advised_views(record) != 1 else "plain"
 
 
 def _kind(folder: Path, config: dict[str, Any]) -> Kind:
@@ -257,7 +282,10 @@ def _trained_parts(record: RunRecord) -> dict[str, dict[str, Any]]:
 
 
 def _fitted_parts(record: RunRecord) -> dict[str, dict[str, Any]]:
-    """The row of one view, and that of the most views; none if no image was held out."""
+    """The row of one view, and that of the views that are advised, or of the most.
+
+    None if no image was held out.
+    """
     rows = record.results.get("rows", [])
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise _unlike(record.path, "its rows are no list of rows")
@@ -269,7 +297,8 @@ def _fitted_parts(record: RunRecord) -> dict[str, dict[str, Any]]:
     if scored and scored[0]["views"] == 1:
         parts["plain"] = {"top1": scored[0]["accuracy"], "n": scored[0].get("n")}
     if scored and scored[-1]["views"] > 1:
-        last = scored[-1]
+        advised = advised_views(record)
+        last = next((row for row in scored if 1 < row["views"] == advised), scored[-1])
         parts["augmented"] = {
             "top1": last["accuracy"],
             "n": last.get("n"),

@@ -50,7 +50,7 @@ class LoadedRun:
         merging: How outputs for views become one.
         select: How views are chosen.
         n_views: How many views there can be; none for a method that is tested without.
-        test_views: How many its result is from.
+        test_views: How many to look at: those that its result is from, or would be from.
         ranks_views: Whether φ was taught an order of views, which makes its entropy mean nothing.
         seed: Decides the draws.
         load_test_images: Loads the images that the run has not learned from.
@@ -149,8 +149,12 @@ def _wrap_trained(
 
 
 def _usual_views(run: Run, config: TrainSettings, augmenter: Augmenter) -> int:
-    """How many views a prediction takes unless it is said otherwise; 0 for the image alone."""
-    if not augmenter.averages_views or run.read_validation().get("n_views") == 1:
+    """How many views a prediction takes unless it is said otherwise; 0 for the image alone.
+
+    A classification takes views only where validation images say that they help.
+    """
+    chooses = config.task == "classification"
+    if not augmenter.averages_views or (chooses and run.read_validation().get("n_views", 1) == 1):
         return 0
     return config.views.n_views
 
@@ -242,13 +246,19 @@ def _load_fitted(run: Run) -> LoadedRun:
         merging=replace(fitted.rule, output=fitted.model.output),
         select=aug.select,
         n_views=len(all_views(aug)) if can_list else None,
-        test_views=fitted.usual_views,
+        test_views=_several(fitted),
         ranks_views=can_list and _is_taught_an_order(fitted),
         seed=fitted.config.seed,
         load_test_images=load_test_images,
         make_predictor=make_calibrated,
         make_module=fitted.module,
     )
+
+
+def _several(fitted: FittedViews) -> int:
+    """The views that the fit recommends, or all that it was fitted for if it recommends none."""
+    usual = fitted.usual_views
+    return usual if usual > 1 else max(fitted.config.views.counts)
 
 
 def _is_taught_an_order(fitted: FittedViews) -> bool:

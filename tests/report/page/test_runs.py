@@ -219,9 +219,74 @@ def test_notes_are_what_the_results_say() -> None:
 
 def test_the_headline_is_a_sentence() -> None:
     record = trained(plain=PLAIN, augmented=AUGMENTED)
-    words = headline_of(record, result_rows(record))
-    assert words == "InstaAug on pets: top-1 accuracy 75.0\u202f% from 20 views."
+    record.results["validation"] = {"n_views": 20}
+    assert headline_of(record, result_rows(record)) == (
+        "InstaAug on pets: top-1 accuracy 75.0\u202f% from 20 views, as validation images advised."
+    )
     assert headline_of(trained(), []) == "InstaAug on pets."
+    alone = trained(plain=PLAIN)
+    assert headline_of(alone, result_rows(alone)).endswith(
+        "top-1 accuracy 50.0\u202f% from the image alone."
+    )
+
+
+@pytest.mark.parametrize(
+    ("task", "validation", "ending"),
+    [
+        ("classification", {"n_views": 1},
+         "50.0\u202f% from the image alone: validation images found no gain in views."),
+        ("classification", None,
+         "50.0\u202f% from the image alone: there were too few validation images to say whether "
+         "views help."),
+        ("contrastive", None, "75.0\u202f% from 20 views, which no validation images have judged."),
+    ],
+)  # fmt: skip
+def test_the_headline_uses_views_only_where_validation_images_advise_them(
+    task: str, validation: Any, ending: str
+) -> None:
+    record = trained({"task": task}, plain=PLAIN, augmented=AUGMENTED)
+    record.results["validation"] = validation
+    assert headline_of(record, result_rows(record)).endswith(ending)
+
+
+@pytest.mark.parametrize(
+    ("advice", "main"),
+    [({"n_views": 1, "whole": None}, "the image"), ({"n_views": 4, "whole": None}, "4 views"),
+     ({"n_views": 1, "whole": 96}, "the image at 96 px")],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["tta", "transfer"])
+def test_the_headline_of_a_fit_is_what_it_advises(kind: Any, advice: Any, main: str) -> None:
+    names = [("the image", 1.0), ("4 views", 4.0), ("10 views", 10.0), ("the image at 96 px", 1.0)]
+    rows = [{"name": n, "views": v, "n": 50, "accuracy": 0.6} for n, v in names]
+    told = {"validation": advice} if kind == "tta" else {"transfer": {"views": advice}}
+    record = RunRecord(Path("fit"), kind, {"data.source": "photos"}, {"rows": rows, **told})
+    found = result_rows(record)
+    assert [row["name"] for row in found if row["is_main"]] == [main]
+    ending = {
+        "the image": "from the image alone: cross-validation found no gain in views.",
+        "4 views": "from 4 views, as cross-validation advised.",
+    }.get(main, "from the image at 96 px, as cross-validation advised.")
+    assert headline_of(record, found).endswith(ending)
+
+
+def test_what_depending_on_the_input_was_worth_is_told_in_points() -> None:
+    gains = {"4": {"difference": 0.012, "low": -0.003, "high": 0.027},
+             "10": {"difference": 0.002, "low": -0.003, "high": 0.01}, "x": {"low": nan}}  # fmt: skip
+    told = {"dependence": 0.5, "worth": gains, "n_images": 320, "verdict": "Use 4 views."}
+    record = RunRecord(Path("fit"), "transfer", {}, {"transfer": {"views": told}})
+    assert notes_of(record) == [
+        "Depending on the input was worth +1.2 points of accuracy with 4 views (95 % interval "
+        "\u22120.3 to +2.7), against the same views for all, judged by 320 images that were left "
+        "out.",
+        "Use 4 views.",
+    ]
+    told["dependence"] = 0.0
+    assert "was worth nothing that can be told from noise" in notes_of(record)[0]
+    few = trained({"task": "classification"}, plain=PLAIN, augmented=AUGMENTED)
+    few.results["validation"] = None
+    assert notes_of(few) == [
+        "What depending on the input was worth is not known: there were too few validation images."
+    ]
 
 
 def test_a_regression_has_an_error_and_no_interval() -> None:
@@ -231,7 +296,7 @@ def test_a_regression_has_an_error_and_no_interval() -> None:
     (row,) = result_rows(record)
     assert score_name(record) == "mean absolute error"
     assert (row["value"], row["low"], row["high"]) == (0.25, None, None)
-    assert headline_of(record, [row]).endswith("mean absolute error 0.25 from the image.")
+    assert headline_of(record, [row]).endswith("mean absolute error 0.25 from the image alone.")
 
 
 def test_a_fit_without_evaluation_has_its_own_rows() -> None:

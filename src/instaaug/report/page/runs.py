@@ -20,7 +20,14 @@ from instaaug.report.page.content import (
     ResultRow,
     RunInput,
 )
-from instaaug.report.records import Part, RunRecord, Score, accuracy_of
+from instaaug.report.records import (
+    Part,
+    RunRecord,
+    Score,
+    accuracy_of,
+    advised_views,
+    validation_of,
+)
 from instaaug.report.units import choice_names, humanize, unit_of
 from instaaug.spaces import Choices, Interval, Parameter
 
@@ -40,6 +47,7 @@ __all__ = [
     "score_name",
     "short_names",
     "without_common_folder",
+    "worth_of_dependence",
 ]
 
 N_CLASSES = 6  # whose probabilities are shown
@@ -81,8 +89,11 @@ MEASURES = {
 }
 METHODS = {"instaaug": "InstaAug", "random": "Random augmentation", "none": "No augmentation"}
 NARROW = "\u202f"  # the space before a percent sign, as the page writes it
-SENTENCES = ("dependence_in_words", "verdict", "larger_image")  # on validation images
 PARTS: tuple[Part, ...] = ("plain", "augmented")
+ALONE = "the image"  # the row of the image without views
+UNKNOWN_WORTH = (
+    "What depending on the input was worth is not known: there were too few validation images."
+)
 
 
 @dataclass(frozen=True)
@@ -370,7 +381,7 @@ def score_name(record: RunRecord) -> str:
 
 
 def headline_of(record: RunRecord, rows: Sequence[ResultRow]) -> str:
-    """The result in a sentence."""
+    """The result in a sentence, and why it is from the image alone where there are views, too."""
     data = Path(str(record.config.get("data.source", "its data"))).name
     method = str(record.config.get("method.name", "a run"))
     what = KINDS.get(record.kind) or METHODS.get(method, method)
@@ -379,40 +390,113 @@ def headline_of(record: RunRecord, rows: Sequence[ResultRow]) -> str:
         return f"{what} on {data}."
     share = score_name(record) == MEASURES["top1"]
     value = f"{100 * main['value']:.1f}{NARROW}%" if share else f"{main['value']:.3g}"
-    return f"{what} on {data}: {score_name(record)} {value} from {main['name']}."
+    source = "the image alone" if main["name"] == ALONE else main["name"]
+    why = _why(record, rows, main)
+    return f"{what} on {data}: {score_name(record)} {value} from {source}{why}."
+
+
+def _why(record: RunRecord, rows: Sequence[ResultRow], main: ResultRow) -> str:
+    """What decided between the image alone and views, where there was a choice."""
+    advised = advised_views(record)
+    if len(rows) < 2 or (main["name"] == ALONE and advised != 1):
+        return ""
+    if advised is None:
+        return ", which no validation images have judged"
+    if not validation_of(record):
+        return ": there were too few validation images to say whether views help"
+    judge = "validation images" if record.kind == "train" else "cross-validation"
+    if main["name"] == ALONE:
+        return f": {judge} found no gain in views"
+    return f", as {judge} advised"
 
 
 def notes_of(record: RunRecord) -> list[str]:
     """Sentences on what validation images said on views, and what augmentation did to the model.
 
     Example:
-        >>> results = {"validation": {"verdict": "Use 4 views.", "dependence_in_words": None}}
+        >>> results = {"validation": {"verdict": "Use 4 views.", "dependence": None}}
         >>> notes_of(RunRecord(Path("run"), "train", {}, results))
         ['Use 4 views.']
     """
-    validation, measured = (
-        found if isinstance(found := record.results.get(name), Mapping) else {}
-        for name in ("validation", "diagnostics")
-    )
-    words = measured.get("words")
-    said = [*(validation.get(name) for name in SENTENCES)]
+    validation = validation_of(record)
+    found = record.results.get("diagnostics")
+    words = found.get("words") if isinstance(found, Mapping) else None
+    said = [worth_of_dependence(record), validation.get("verdict")]
     said += words if isinstance(words, list) else []
     return [sentence for sentence in said if sentence and isinstance(sentence, str)]
+
+
+def worth_of_dependence(record: RunRecord) -> str | None:
+    """What depending on the input was worth, in points of accuracy; None if nothing reads it.
+
+    Example:
+        >>> gain = {"difference": 0.012, "low": -0.003, "high": 0.027}
+        >>> told = {"dependence": 0.5, "worth": {"4": gain}, "n_images": 200}
+        >>> worth_of_dependence(RunRecord(Path("run"), "train", {}, {"validation": told}))
+        'Depending on the input was worth +1.2 points of accuracy with 4 views (95 % interval −0.3
+        to +2.7), against the same views for all, judged by 200 validation images.'
+    """
+    validation = validation_of(record)
+    if not validation:
+        reads = record.config.get("phi.conditioning") == "input" and advised_views(record) == 1
+        return UNKNOWN_WORTH if reads and record.config.get("method.name") == "instaaug" else None
+    dependence, worth = validation.get("dependence"), validation.get("worth")
+    if dependence == 0:
+        return (
+            "Depending on the input was worth nothing that can be told from noise: all inputs "
+            "share the same distribution at test time."
+        )
+    if not isinstance(dependence, int | float) or not isinstance(worth, Mapping):
+        return None
+    gains = {str(n): _gain(gain) for n, gain in worth.items()}
+    known = {n: gain for n, gain in gains.items() if gain is not None}
+    if not known:
+        return None
+    n, (difference, low, high) = max(known.items(), key=lambda item: item[1][0])
+    what = "validation images" if record.kind == "train" else "images that were left out"
+    return (
+        f"Depending on the input was worth {_points(difference)} points of accuracy with {n} views"
+        f" (95 % interval {_points(low)} to {_points(high)}), against the same views for all, "
+        f"judged by {validation.get('n_images', 'the')} {what}."
+    )
+
+
+def _gain(gain: object) -> tuple[float, float, float] | None:
+    if not isinstance(gain, Mapping):
+        return None
+    difference, low, high = (_number(gain.get(name)) for name in ("difference", "low", "high"))
+    if difference is None or low is None or high is None:
+        return None
+    return difference, low, high
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:+.1f}".replace("-", "\u2212")
 
 
 def result_rows(record: RunRecord) -> list[ResultRow]:
     """Every score that the run's files hold, the one that counts marked.
 
-    Of a fit, these are the rows of ``instaaug tta eval`` if that was run.
+    Of a fit, these are the rows of ``instaaug tta eval`` if that was run. What counts is what
+    ``instaaug predict`` does: views only where they were found to help.
     """
-    if record.kind != "train":
-        if rows := _scored_rows(record.scores):
-            return list(_comparison_rows(rows, record.scores.get("comparisons", [])))
-        rows = _scored_rows(record.results)
-        most = max((row["views"] for row in rows), default=None)
-        return [_fit_row(row, str(row["name"]), is_main=row["views"] == most) for row in rows]
-    found, main = [accuracy_of(record, part) for part in PARTS], accuracy_of(record)
-    return [_result_row(score, is_main=score == main) for score in found if score]
+    if record.kind == "train":
+        found, main = [accuracy_of(record, part) for part in PARTS], accuracy_of(record)
+        return [_result_row(score, is_main=score == main) for score in found if score]
+    if rows := _scored_rows(record.scores):
+        return list(_comparison_rows(record, rows))
+    rows = _scored_rows(record.results)
+    main_row = _main_row(record, rows)
+    return [_fit_row(row, str(row["name"]), is_main=row is main_row) for row in rows]
+
+
+def _main_row(record: RunRecord, rows: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """The row of what the fit advises: a larger image, a number of views, or the image alone."""
+    whole, advised = validation_of(record).get("whole"), advised_views(record)
+    larger = [row for row in rows if whole and row["name"] == f"the image at {whole} px"]
+    same = [row for row in rows if row["views"] == advised]
+    most = [row for row in rows if row["views"] == max(other["views"] for other in rows)]
+    return next(iter([*larger, *same, *most]), None)
 
 
 def _scored_rows(content: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -423,7 +507,7 @@ def _scored_rows(content: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _result_row(score: Score, *, is_main: bool) -> ResultRow:
     low, high = score.interval or (None, None)
     return {
-        "name": "the image" if score.n_samples is None else _views(score.n_samples),
+        "name": ALONE if score.n_samples is None else _views(score.n_samples),
         "value": score.value,
         "low": low,
         "high": high,
@@ -432,20 +516,26 @@ def _result_row(score: Score, *, is_main: bool) -> ResultRow:
     }
 
 
-def _comparison_rows(rows: Sequence[Any], comparisons: Sequence[Any]) -> Iterator[ResultRow]:
-    """A row per result, learned views with their test; the main row is that of the most views."""
+def _comparison_rows(record: RunRecord, rows: Sequence[dict[str, Any]]) -> Iterator[ResultRow]:
+    """A row per result, learned views with their test; the main row is that of advised views.
+
+    If none are advised in particular it is that of the most.
+    """
+    comparisons = record.scores.get("comparisons", [])
     found = {(c["name"], c["views"]): c for c in comparisons}
     learned = [row for row in rows if (row["name"], row["views"]) in found]
-    main = max(learned, key=lambda row: row["views"], default=None)
+    alone = [row for row in rows if row["name"] == "the image alone"]
+    main = _main_row(record, learned)
+    if advised_views(record) == 1 and alone:
+        main = alone[0]
     for row in rows:
         rival = found.get((row["name"], row["views"]))
         note = ""
         if rival is not None:
             points = 100 * rival["difference"]
             note = f"{points:+.1f} points against {rival['best']}, p = {rival['p_value']:.2g}"
-        yield _fit_row(
-            row, f"{row['name']}, {_views(row['views'])}", is_main=row is main, note=note
-        )
+        name = ALONE if row in alone else f"{row['name']}, {_views(row['views'])}"
+        yield _fit_row(row, name, is_main=row is main, note=note)
 
 
 def _views(n: float | int) -> str:
