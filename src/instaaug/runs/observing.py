@@ -23,10 +23,10 @@ from instaaug.runs.frozen_model import image_hashes
 from instaaug.runs.loaded import LoadedRun
 from instaaug.shapes import check_finite
 
-__all__ = ["find_shared_inputs", "observe_images", "observe_run"]
+__all__ = ["PICTURE", "find_shared_inputs", "observe_images", "observe_run"]
 
 BATCH_SIZE = 32
-PICTURE = 160  # largest side of an input on the page, in pixels
+PICTURE = 512  # largest side of an input on the page, in pixels
 STRIP = 72  # of a view
 
 

@@ -46,7 +46,8 @@ from instaaug.report.records import RunRecord, accuracy_of, read_record
 from instaaug.report.run_figures import NamedFigure, comparison_figures, run_figures
 from instaaug.report.theme import MissingPlottingError, save_figure
 from instaaug.runs.loaded import LoadedRun, load_run
-from instaaug.runs.observing import find_shared_inputs, observe_images, observe_run
+from instaaug.runs.observing import PICTURE, find_shared_inputs, observe_images, observe_run
+from instaaug.runs.source_pictures import larger_pictures
 from instaaug.safe_files import read_json
 from instaaug.stats import mcnemar_test
 
@@ -71,6 +72,7 @@ MAX_COUNTS = {"n_inputs": 5000, "n_views": 500}  # more than anyone would look a
 
 MOST_BYTES = 14.5e6  # of the whole page
 LEAST_FOR_PICTURES = 2e6  # bytes, whatever the rest takes
+MOST_FOR_INPUTS = 6e6
 SCRIPT_BYTES = 0.2e6
 N_STRIP = 8
 
@@ -127,7 +129,6 @@ def page_content(columns: Sequence[ReportedRun], *, n_test: int) -> PageContent:
         "inputs": _inputs(first),
         "aspect": round(width / height, 4),
         "n_test": n_test,
-        "is_tiny": max(height, width) <= TINY,
         "runs": [_run(column, differing) for column in columns],
     }
     _add_paired_tests(content["runs"], columns)
@@ -144,17 +145,28 @@ def _inputs(column: ReportedRun) -> list[PageInput]:
 
 
 def _add_pictures(content: PageContent, columns: Sequence[ReportedRun]) -> None:
-    """Add all pictures, in the best quality that there is room for."""
+    """Add all pictures, in the best quality that there is room for, and say how large they are."""
     rest = len(json.dumps(content)) + SCRIPT_BYTES
-    pictures = columns[0].observations.pictures
+    room = max(MOST_BYTES - rest, LEAST_FOR_PICTURES)
     strips = [side_by_side(column.observations.views) for column in columns]
-    encoding = best_encoding([pictures, *strips], max(MOST_BYTES - rest, LEAST_FOR_PICTURES))
-    for one, uri in zip(content["inputs"], data_uris(pictures, encoding), strict=True):
-        one["image"] = uri
+    encoding = best_encoding(strips, room / 2)
     for run, strip in zip(content["runs"], strips, strict=True):
         if run["n_strip"]:
             for seen, uri in zip(run["inputs"], data_uris(strip, encoding), strict=True):
                 seen["strip"] = uri
+                room -= len(uri)
+    first = columns[0]
+    pictures = larger_pictures(first.images, first.observations.pictures, most=PICTURE)
+    encoding = best_encoding([pictures], min(room, MOST_FOR_INPUTS))
+    for one, uri in zip(content["inputs"], data_uris(pictures, encoding), strict=True):
+        one["image"] = uri
+        room -= len(uri)
+    side = round(encoding.scale * max(max(picture.shape[:2]) for picture in pictures))
+    content["is_tiny"] = side <= TINY
+    content["pictures"] = (
+        f"Pictures have up to {side} pixels a side here, {first.run.size} for the run; the page "
+        f"takes about {max(MOST_BYTES - room, 1e5) / 1e6:.1f} MB."
+    )
 
 
 def _target(images: LabeledImages, i: int) -> int | list[float]:

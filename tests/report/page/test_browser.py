@@ -91,6 +91,60 @@ def test_the_summary_says_what_the_runs_say(reader: Reader) -> None:
     assert reader.texts(".facts-table .differs th") == ["method", "factors"]
 
 
+def test_a_legend_says_what_the_marks_mean(reader: Reader) -> None:
+    reader.open(example_content())
+    assert reader.texts(".badge-legend li") == [
+        "wrong", "corrected by the views", "spoilt by the views", "no mark: right"
+    ]  # fmt: skip
+    reader.open(example_content(1), "#input=0")
+    assert "Frames are what the views show" in reader.texts(".stage-legend")[0]
+    without = example_content(1, runs=[example_run(factors=(), n_views=0)])
+    reader.open(without)
+    assert reader.texts(".badge-legend li") == ["wrong", "no mark: right"]
+
+
+def test_an_axis_that_does_not_begin_at_zero_says_so_and_has_no_bars(reader: Reader) -> None:
+    content = example_content()
+    reader.open(content)
+    begin = reader.texts(".dots caption")[0].split("The axis begins at ")[1]
+    assert begin.endswith("\u202f%, not at zero.")
+    assert "The large dot is what counts." in reader.texts(".dots caption")[0]
+    assert reader.count(".bars .bar") == 0
+    values = [float(t.replace("\u2212", "-")) for t in reader.texts(".bars tbody .bar-value")]
+    places = reader.js("[...document.querySelectorAll('.bars .dot')].map((d) => d.offsetLeft)")
+    assert values == sorted(values, reverse=True)
+    assert places == sorted(places, reverse=True)
+    assert places[0] - places[-1] > 100  # differences can be seen
+    assert reader.count(".bars tfoot .tick") > 1
+
+
+def test_scores_are_rounded_as_on_the_console(reader: Reader) -> None:
+    content = example_content(1)
+    content["runs"][0]["results"][0]["value"] = 0.9125
+    reader.open(content)
+    assert f"{91.25:.1f}\u202f%" in reader.texts(".dots .value")[0]
+
+
+@pytest.mark.parametrize("width", [320, 390, 768, 1280, 1920])
+def test_no_name_of_usual_length_is_cut(reader: Reader, width: int) -> None:
+    names = ["Staatliches Bauhaus in Weimar, main building, north-east side", "b", "c", "d"]
+    content = example_content(4, classes=names)
+    content["runs"][0]["name"] = "sprites-instaaug-with-a-long-name-2"
+    reader.resize(width, 900)
+    for address in ("", "#input=0"):
+        reader.open(content, address)
+        cut = reader.js(
+            "[...document.querySelectorAll('bdi, p, h1, h2, h3, h4, th, td, dt, dd, code, .card')]"
+            ".filter((e) => e.checkVisibility() && !e.closest('.sr') && e.clientWidth &&"
+            " (e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 2) &&"
+            " getComputedStyle(e).overflow === 'hidden').map((e) => e.outerHTML)"
+        )
+        assert cut == []
+        assert reader.js("document.documentElement.scrollWidth") <= width
+    assert names[0] in "".join(reader.texts(".plot-legend li, .plot text"))
+    reader.resize(1280, 900)
+
+
 def test_figures_say_whose_they_are(reader: Reader) -> None:
     content = three_runs(1)
     image = content["inputs"][0]["image"]

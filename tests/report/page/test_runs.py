@@ -238,7 +238,8 @@ def test_the_headline_is_a_sentence() -> None:
         ("classification", None,
          "50.0\u202f% from the image alone: there were too few validation images to say whether "
          "views help."),
-        ("contrastive", None, "75.0\u202f% from 20 views, which no validation images have judged."),
+        ("contrastive", None,
+         "75.0\u202f% from 20 views, which no validation images have judged."),
     ],
 )  # fmt: skip
 def test_the_headline_uses_views_only_where_validation_images_advise_them(
@@ -271,7 +272,7 @@ def test_the_headline_of_a_fit_is_what_it_advises(kind: Any, advice: Any, main: 
 
 def test_what_depending_on_the_input_was_worth_is_told_in_points() -> None:
     gains = {"4": {"difference": 0.012, "low": -0.003, "high": 0.027},
-             "10": {"difference": 0.002, "low": -0.003, "high": 0.01}, "x": {"low": nan}}  # fmt: skip
+             "10": {"difference": 0.002, "low": -0.003, "high": 0.01}, "x": {}}  # fmt: skip
     told = {"dependence": 0.5, "worth": gains, "n_images": 320, "verdict": "Use 4 views."}
     record = RunRecord(Path("fit"), "transfer", {}, {"transfer": {"views": told}})
     assert notes_of(record) == [

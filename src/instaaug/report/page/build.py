@@ -25,8 +25,8 @@ BASE64 = 4 / 3  # characters per byte
 
 TINY = 48  # pixels: pictures of this height are stored without loss, and are small even so
 
-Pixels = UInt8[Tensor, "_ _ _ _"]
-"""N pictures of h × w pixels, ``(N, h, w, C)``."""
+Pixels = UInt8[Tensor, "_ _ _ _"] | Sequence[UInt8[Tensor, "_ _ _"]]
+"""N pictures of h × w pixels, ``(N, h, w, C)``, or of a size each."""
 
 ASSETS: Traversable = files("instaaug.report.page")
 # Within JSON these can only stand in strings, where the escape means the same. Without them the
@@ -67,7 +67,7 @@ def best_encoding(groups: Sequence[Pixels], most_bytes: float) -> Encoding:
 
 
 def _expected_size(pictures: Pixels, encoding: Encoding) -> float:
-    if not pictures.numel():
+    if not len(pictures) or not pictures[0].numel():
         return 0.0
     chosen = np.linspace(0, len(pictures) - 1, min(N_TRIED, len(pictures))).astype(int)
     sizes = [len(_webp(pictures[int(i)], encoding)) for i in chosen]

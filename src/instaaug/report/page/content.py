@@ -156,6 +156,7 @@ class PageContent(TypedDict):
     inputs: list[PageInput]
     aspect: float  # width / height of the images
     n_test: int  # test images of which these inputs are a part
+    pictures: NotRequired[str]  # how large they are here, and for the models
     is_tiny: NotRequired[bool]  # whether images are so small that their pixels should be visible
     runs: list[PageRun]
     figures: NotRequired[list[PageFigure]]  # that belong to no run alone

@@ -14,11 +14,13 @@ function classEntropies(content, onClass) {
     content.inputs.map((input) => [className(content, input.target), input.target]),
   );
   const body = el("div");
+  const axis = el("span", {});
   let factor = names[0];
   let whole = false;
   const fill = () => {
     const rows = classRows(content, factor);
     const bounds = entropyBounds(content, factor, rows);
+    axis.textContent = axisWords(bounds, (v) => `${tickWords(v)} nats`);
     const cut = !whole && rows.length > 3 * CLASSES_AT_ENDS;
     const shown = cut
       ? [...rows.slice(0, CLASSES_AT_ENDS), null, ...rows.slice(-CLASSES_AT_ENDS)]
@@ -42,6 +44,7 @@ function classEntropies(content, onClass) {
     );
   };
   fill();
+  const bands = content.runs.some((run) => run.factors.some((f) => f.band));
   return section(
     "classes",
     "Entropy by class",
@@ -49,7 +52,9 @@ function classEntropies(content, onClass) {
       "p",
       { class: "lead" },
       "The higher the mean entropy, the more freely inputs of a class may be changed. ",
-      "The shaded part is the entropy band. Choose a class to see its inputs.",
+      bands ? "The shaded part is the entropy band. " : "",
+      "Choose a class to see its inputs. ",
+      axis,
     ),
     names.length > 1
       ? select(
@@ -83,16 +88,12 @@ function classRows(content, factor) {
   return [...rows.values()].sort((a, b) => key(b) - key(a));
 }
 
-/** From zero to the largest possible entropy; densities may lie below zero. */
+/** Around the values and bands: differences are the point, so zero need not be there. */
 function entropyBounds(content, factor, rows) {
-  const known = rows.flatMap((row) => row.values);
-  const most = content.runs.flatMap((run) =>
-    run.factors
-      .filter((f) => f.name === factor)
-      .flatMap((f) => [f.max_entropy, ...(f.band ?? [])]),
+  const bands = content.runs.flatMap((run) =>
+    run.factors.filter((f) => f.name === factor).flatMap((f) => f.band ?? []),
   );
-  const [low, high] = extent([...known, ...most]);
-  return low >= 0 ? [0, high] : roomy([low, high]);
+  return roomy(extent([...rows.flatMap((row) => row.values), ...bands]));
 }
 
 function classTable(content, factor, rows, bounds, indices, onClass, nHidden) {
@@ -124,7 +125,7 @@ function classTable(content, factor, rows, bounds, indices, onClass, nHidden) {
       {},
       el("th", { scope: "row" }, classButton(row, indices.get(row.name), onClass)),
       ...columns.map(({ band, i }) =>
-        el("td", { class: runClass(i) }, entropyBar(row.values[i], bounds, band)),
+        el("td", { class: runClass(i) }, entropyDot(row.values[i], bounds, band)),
       ),
     );
   return el(
@@ -133,6 +134,11 @@ function classTable(content, factor, rows, bounds, indices, onClass, nHidden) {
     el("caption", { class: "sr" }, "Mean entropy by class, in nats"),
     el("thead", {}, head),
     el("tbody", {}, ...rows.map((row) => (row === null ? gap() : rowOf(row)))),
+    el(
+      "tfoot",
+      { "aria-hidden": "true" },
+      el("tr", {}, el("td"), ...columns.map(() => el("td", {}, entropyAxis(bounds)))),
+    ),
   );
 }
 

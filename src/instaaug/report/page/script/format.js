@@ -50,10 +50,13 @@ function scientific(value) {
   return `${value < 0 ? MINUS : ""}${mantissa.replace(/\.0$/, "")}×10${power}`;
 }
 
-/** A share of one, such as a score: 64.1 %. */
+/** A share of one, such as a score: 64.1 %; what lies halfway becomes even, as on the console. */
 function percent(share, digits = 1) {
   if (!isNumber(share)) return "–";
-  return `${(100 * share).toFixed(digits).replace("-", MINUS)}${NARROW}%`;
+  const parts = 100 * share * 10 ** digits;
+  const down = Math.floor(parts);
+  const whole = parts - down === 0.5 ? down + (down % 2) : Math.round(parts);
+  return `${(whole / 10 ** digits).toFixed(digits).replace("-", MINUS)}${NARROW}%`;
 }
 
 /** A probability: 81 %, 4.2 %, < 0.1 %. */

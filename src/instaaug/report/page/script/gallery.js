@@ -50,7 +50,7 @@ function gallery(content, open) {
     "Inputs",
     el("p", { class: "lead" }, galleryLead(content)),
     controls.element,
-    count,
+    el("div", { class: "count-line" }, count, badgeLegend(content)),
     grid,
     empty,
   );
@@ -60,6 +60,21 @@ function gallery(content, open) {
     count.scrollIntoView({ block: "nearest" });
   };
   return { element, chosen: () => chosen, focus: (i) => cards[i]?.button.focus(), filterClass };
+}
+
+/** What the marks on the pictures mean. */
+function badgeLegend(content) {
+  if (content.task !== "classification" || !content.runs.length) return null;
+  const views = mostViews(content) > 0;
+  const marks = Object.entries(BADGES).filter(([outcome]) => views || outcome === "wrong");
+  return el(
+    "ul",
+    { class: "badge-legend", "aria-label": "Marks on the pictures" },
+    ...marks.map(([outcome, [picture, words]]) =>
+      el("li", {}, el("span", { class: `badge ${outcome}` }, icon(picture)), words),
+    ),
+    el("li", {}, "no mark: right"),
+  );
 }
 
 function galleryLead(content) {
@@ -72,7 +87,8 @@ function galleryLead(content) {
       ? `${number(n)} of the ${number(content.n_test)} ${which}. `
       : "";
   const what = mostViews(content) ? "its own distribution" : "what the model says of it";
-  return `${part}Open one to see ${what}.`;
+  const size = content.pictures ? ` ${content.pictures}` : "";
+  return `${part}Open one to see ${what}.${size}`;
 }
 
 function galleryCard(content, input, i, open) {

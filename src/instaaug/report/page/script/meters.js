@@ -20,6 +20,38 @@ function entropyBar(value, bounds, band, unit = "") {
   );
 }
 
+/** The same as a dot among others, on an axis that all rows share. */
+function entropyDot(value, bounds, band) {
+  const place = scale(...bounds, 0, 100);
+  const track = el(
+    "span",
+    { class: "bar-track line-track", "aria-hidden": "true" },
+    band ? bandShade(band, place) : null,
+    isNumber(value)
+      ? el("span", { class: "dot", style: { left: `${clamp(place(value), 0, 100)}%` } })
+      : null,
+  );
+  return el(
+    "span",
+    { class: "bar-line" },
+    track,
+    el("span", { class: "bar-value" }, number(value)),
+  );
+}
+
+function entropyAxis(bounds) {
+  const place = scale(...bounds, 0, 100);
+  const marks = ticks(...bounds, 4).map((v) =>
+    el("span", { class: "tick", style: { left: `${place(v)}%` } }, tickWords(v)),
+  );
+  return el(
+    "span",
+    { class: "bar-line" },
+    el("span", { class: "axis" }, ...marks),
+    el("span", { class: "bar-value" }, "nats"),
+  );
+}
+
 function bandShade([low, high], place) {
   const left = clamp(place(low), 0, 100);
   return el("span", {

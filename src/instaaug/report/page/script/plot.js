@@ -15,7 +15,8 @@ const LABEL_INSET = 20; // from the end of the lines
  */
 function plot(spec) {
   const root = draw("svg", { class: "plot", "aria-hidden": "true" });
-  const element = el("div", { class: "plot-box" }, root);
+  const legend = el("ul", { class: "plot-legend", "aria-hidden": "true" });
+  const element = el("div", { class: "plot-box" }, root, legend);
   let frame = null;
   let shown = null;
   const redraw = () => {
@@ -25,6 +26,7 @@ function plot(spec) {
     root.setAttribute("viewBox", `0 0 ${width} ${frame.height}`);
     root.setAttribute("height", frame.height);
     root.replaceChildren(...plotGround(spec, frame), ...plotLines(spec, frame), frame.hair);
+    legend.replaceChildren(...cutNames(spec, frame));
     if (shown !== null) moveHair(spec, frame, shown);
   };
   new ResizeObserver(redraw).observe(element);
@@ -39,6 +41,20 @@ function plot(spec) {
     return frame.xs[0] + clamp(share, 0, 1) * (frame.xs[1] - frame.xs[0]);
   };
   return { element, show, xAt };
+}
+
+/** All lines with their whole names, if there is a name that has no room beside its line. */
+function cutNames(spec, { width, right }) {
+  const names = spec.lines.map((line) => line.label ?? line.name);
+  const room = width - right - LABEL_INSET;
+  if (names.every((name) => fitted(name, room) === name)) return [];
+  return spec.lines
+    .map((line, i) => {
+      const sample = draw("path", { class: `line ${line.className}`, d: "M1 5H27" });
+      const key = draw("svg", { class: "plot key", viewBox: "0 0 28 10" }, sample);
+      return el("li", {}, key, nameOf(names[i]));
+    })
+    .reverse();
 }
 
 /** Where things are for this width. */

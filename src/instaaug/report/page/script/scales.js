@@ -8,6 +8,11 @@ function scale(low, high, start, end, log = false) {
     width === 0 ? (start + end) / 2 : start + ((f(value) - f(low)) / width) * (end - start);
 }
 
+/** Says of an axis that does not begin at zero that it does not; distances matter, not lengths. */
+function axisWords([low], tick) {
+  return low > 0 ? `The axis begins at ${tick(Number(low.toPrecision(2)))}, not at zero.` : "";
+}
+
 function clamp(value, low, high) {
   return Math.min(Math.max(value, low), high);
 }

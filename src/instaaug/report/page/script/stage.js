@@ -85,15 +85,29 @@ function stage(content, runIndex, i, spotlight) {
     picture.setAttribute("aria-label", drawn.length ? `The input with ${what}` : "The input");
   };
   const legend = most > 0 && run.n_views ? heatLegend(most) : "";
+  const marks = drawn.length ? boxLegend(run, most > 0) : "";
   return {
     element: el(
       "div",
       { class: "part stage-part" },
       el("div", { class: "stage-box" }, picture),
       legend,
+      marks,
     ),
     show,
   };
+}
+
+/** What the marks on the image mean. */
+function boxLegend(run, colored) {
+  const whole = run.keeps_original ? "Dashed: the image as it is, the first view. " : "";
+  const color = colored ? "Brighter frames are likelier boxes." : "";
+  return el(
+    "p",
+    { class: "note stage-legend" },
+    `Frames are what the views show; point at one, or at a view, to tell them apart. ${whole}`,
+    color,
+  );
 }
 
 function place(rect, frame) {

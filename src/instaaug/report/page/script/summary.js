@@ -77,10 +77,14 @@ function resultTable(content, indices) {
   const words = `${capital(name)}, ${higher ? "higher" : "lower"} is better.`;
   const bounded = runs.some((run) => run.results.some((row) => isNumber(row.low)));
   const intervals = bounded ? ` Lines are 95${NARROW}% confidence intervals.` : "";
+  const counts = runs.some((run) => run.results.length > 1)
+    ? " The large dot is what counts."
+    : "";
+  const begin = ` ${axisWords(bounds, isShare ? percentTick : tickWords)}`;
   return el(
     "table",
     { class: "dots" },
-    el("caption", {}, words, intervals),
+    el("caption", {}, words, intervals, counts, begin),
     el(
       "colgroup",
       {},
