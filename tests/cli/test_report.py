@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from instaaug.report.live.server import LiveServer
 from instaaug.report.page import diagnosis
 from instaaug.stats import mcnemar_p_value
 from tests.support.command_line import QUICK, CommandLine, run_quietly
@@ -180,6 +181,29 @@ def test_mistakes_are_told_in_a_sentence(
     shutil.copytree(shop / "run", tmp_path / "unfinished")
     (tmp_path / "unfinished" / "model.safetensors").unlink()
     assert "has not finished" in instaaug.error("report", "unfinished")
+
+
+def test_a_live_page_is_served_until_it_is_closed(
+    instaaug: CommandLine, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def serve(server: LiveServer, **_: float) -> None:
+        asked.append(server.answer("/state"))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LiveServer, "serve_forever", serve)
+    done = instaaug("report", shop / "run", "--live")
+    assert done.code == 0, done.err
+    assert "writes the full report" in done.out
+    assert "Open http://127.0.0.1:" in done.out
+    assert done.out.endswith("The page is closed; the run goes on without it.\n")
+    assert asked[0] is not None
+    assert b'"status":"finished"' in asked[0][1]
+    assert "one folder with --live" in instaaug.error("report", "a", "b", "--live")
+    with LiveServer("a") as other:
+        error = instaaug.error("report", "a", "--live", "--port", other.server_port)
+    assert "`--port` must be free" in error
 
 
 def test_inspect_draws_images_that_the_run_has_never_seen(

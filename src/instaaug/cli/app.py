@@ -380,7 +380,9 @@ def export(
 def report(
     runs: Annotated[
         list[Path],
-        typer.Argument(help="Folders of finished runs.", show_default=False),
+        typer.Argument(
+            help="Folders of finished runs; with --live, of one that trains.", show_default=False
+        ),
     ],
     out: Annotated[
         Optional[Path],  # noqa: UP045
@@ -396,8 +398,21 @@ def report(
         Optional[int],  # noqa: UP045
         typer.Option(min=1, max=500, help="Views per image.", show_default="as in the test"),
     ] = None,
+    live: Annotated[
+        bool,
+        typer.Option("--live", help="Follow a run while it trains, on a page of this machine."),
+    ] = False,
+    port: Annotated[
+        int,
+        typer.Option(min=0, max=65535, help="Of the page of --live.", show_default="a free one"),
+    ] = 0,
 ) -> None:
     """Write a page to explore what was learned, input by input; several runs side by side."""
+    if live:
+        from instaaug.cli.live import run_live
+
+        run_live(runs, port=port)
+        return
     from instaaug.cli.use import run_report
 
     run_report(runs, out=out, n_inputs=inputs, n_views=views)

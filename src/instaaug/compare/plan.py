@@ -11,6 +11,7 @@ from instaaug.compare.contenders import Contender
 from instaaug.compare.state import Choice, ComparisonState, read_progress, read_state
 from instaaug.compare.step_times import measure_epoch, measure_step_costs
 from instaaug.errors import ArgumentError, UnknownNameError
+from instaaug.report.units import format_duration
 from instaaug.runs.settings import TrainSettings
 
 __all__ = [
@@ -18,7 +19,6 @@ __all__ = [
     "check_reference",
     "choose_epochs",
     "describe_plan",
-    "format_duration",
     "parse_duration",
     "plan_state",
     "set_reference",
@@ -189,18 +189,3 @@ def parse_duration(text: str) -> float:
     if "".join(number + unit for number, unit in parts) != compact or not total:
         raise ArgumentError(f"`budget` must be a time like 90s, 10m or 1h30m: got {text!r}.")
     return total
-
-
-def format_duration(seconds: float) -> str:
-    """A duration in the unit that suits it.
-
-    Example:
-        >>> format_duration(42.0), format_duration(600.0), format_duration(9000.0)
-        ('42 s', '10 min', '2.5 h')
-        >>> format_duration(2e5)
-        '2.3 days'
-    """
-    for unit, length in (("days", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= 1.5 * length:
-            return f"{seconds / length:.2g} {unit}"
-    return f"{seconds:.0f} s"

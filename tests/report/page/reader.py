@@ -33,6 +33,11 @@ class Reader:
         self.driver.get(path.as_uri() + address)
         self.wait("performance.getEntriesByName('ready').length > 0")
 
+    def visit(self, address: str) -> None:
+        """Open an address."""
+        self.driver.get_log("browser")
+        self.driver.get(address)
+
     def js(self, code: str, *arguments: Any) -> Any:
         """The value of an expression of JavaScript."""
         return self.driver.execute_script(f"return ({code})", *arguments)

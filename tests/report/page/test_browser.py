@@ -1,13 +1,10 @@
 """The page in a real browser: it loads, is fast, can be used by everybody, and is not fooled."""
 
-from importlib.resources import files
-from importlib.util import find_spec
-from typing import Any
-
 import pytest
 
 from instaaug.report.page.content import PageContent
 from tests.report.page.example_content import example_content, example_run
+from tests.report.page.faults import faults
 from tests.report.page.hostile_texts import HOSTILE, hostile_content
 from tests.report.page.reader import Reader
 
@@ -245,19 +242,6 @@ def test_axe_would_find_a_fault(reader: Reader) -> None:
     reader.js("document.querySelector('#search').closest('label').replaceWith(arguments[0])", "x")
     reader.js("document.querySelector('main').append(document.createElement('button'))")
     assert [fault[0] for fault in faults(reader)] == ["button-name"]
-
-
-def faults(reader: Reader) -> list[Any]:
-    """Rule, severity and first place of what axe objects to."""
-    if find_spec("axe_core_python") is None:
-        pytest.skip("needs axe-core-python")
-    reader.driver.execute_script(
-        files("axe_core_python").joinpath("axe.min.js").read_text("utf-8")
-    )
-    found = reader.driver.execute_async_script(
-        "const done = arguments[arguments.length - 1]; axe.run().then((r) => done(r.violations))"
-    )
-    return [(fault["id"], fault["impact"], fault["nodes"][0]["html"]) for fault in found]
 
 
 @pytest.mark.parametrize("width", [1280, NARROW])

@@ -98,8 +98,8 @@ def test_the_run_decides_on_order_and_badges(gallery: Reader) -> None:
     )
     right = [predicted(i, 1)[0] == CONTENT["inputs"][i]["target"] for i in shown(gallery)]
     badges = gallery.js(
-        "[...document.querySelectorAll('.card .badge')].map((b) => b.classList.contains('wrong') || "
-        "b.classList.contains('spoilt'))"
+        "[...document.querySelectorAll('.card .badge')]"
+        ".map((b) => b.classList.contains('wrong') || b.classList.contains('spoilt'))"
     )
     assert badges == [not is_right for is_right in right]
 

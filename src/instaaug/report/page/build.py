@@ -18,7 +18,16 @@ from torch import Tensor
 from instaaug.errors import ArgumentError
 from instaaug.report.page.content import PageContent
 
-__all__ = ["TINY", "Encoding", "best_encoding", "data_uris", "page_html", "side_by_side"]
+__all__ = [
+    "TINY",
+    "Encoding",
+    "best_encoding",
+    "data_uris",
+    "live_html",
+    "page_html",
+    "side_by_side",
+    "strict_json",
+]
 
 N_TRIED = 12
 BASE64 = 4 / 3  # characters per byte
@@ -133,14 +142,37 @@ def page_html(content: PageContent) -> str:
     _check_content(content)
     style = _asset_text("style", ".css")
     script = f'(() => {{\n"use strict";\n{_asset_text("script", ".js")}start();\n}})();'
-    policy = (
-        f"default-src 'none'; img-src data:; script-src {_hash(script)}; "
-        f"style-src {_hash(style)}; base-uri 'none'; form-action 'none'; "
-        "require-trusted-types-for 'script'; trusted-types 'none'"
-    )
+    policy = f"img-src data:; {_policy(script, style)}"
     skeleton = Template(ASSETS.joinpath("page.html").read_text("utf-8"))
     return skeleton.substitute(
-        policy=policy, style=style, script=script, content=_strict_json(content)
+        policy=policy, style=style, script=script, content=strict_json(content)
+    )
+
+
+def live_html() -> str:
+    """A page that follows a run: it asks its own server for ``state`` and ``samples.png``.
+
+    It is built of the same scripts and styles as the report, under the same policy, but that it
+    may ask its own server.
+
+    Example:
+        >>> "connect-src 'self'" in live_html()
+        True
+    """
+    style = _asset_text("style", ".css") + _asset_text("live", ".css")
+    script = _asset_text("script", ".js") + _asset_text("live", ".js")
+    script = f'(() => {{\n"use strict";\n{script}watch();\n}})();'
+    policy = f"img-src 'self' data:; connect-src 'self'; {_policy(script, style)}"
+    skeleton = Template(ASSETS.joinpath("live", "live.html").read_text("utf-8"))
+    return skeleton.substitute(policy=policy, style=style, script=script)
+
+
+def _policy(script: str, style: str) -> str:
+    """What a browser may do with a page whose script and style these are: nothing else."""
+    return (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
+        "base-uri 'none'; form-action 'none'; "
+        "require-trusted-types-for 'script'; trusted-types 'none'"
     )
 
 
@@ -178,7 +210,8 @@ def _hash(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
-def _strict_json(content: PageContent) -> str:
+def strict_json(content: Any) -> str:
+    """JSON that can stand within HTML, with null for numbers that are not finite."""
     try:
         text = _dump(content)
     except ValueError:  # rare, and to look for it in millions of numbers takes time

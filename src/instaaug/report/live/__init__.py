@@ -1,0 +1,1 @@
+"""A page that follows a run while it trains."""
