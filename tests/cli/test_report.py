@@ -203,7 +203,7 @@ def test_a_live_page_is_served_until_it_is_closed(
     assert "one folder with --live" in instaaug.error("report", "a", "b", "--live")
     with LiveServer("a") as other:
         error = instaaug.error("report", "a", "--live", "--port", other.server_port)
-    assert "`--port` must be free" in error
+    assert "`port` must be free" in error
 
 
 def test_inspect_draws_images_that_the_run_has_never_seen(
