@@ -20,7 +20,7 @@ import torch
 import yaml
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
-from torch import Tensor, nn
+from torch import nn
 
 from instaaug import __version__
 from instaaug.data import DataSplits, channel_statistics
@@ -41,7 +41,6 @@ from instaaug.yaml_files import read_yaml
 __all__ = ["DataFacts", "Run", "check_outside", "remove_files"]
 
 PACKAGES = ("torch", "lightning", "numpy", "pillow", "safetensors")
-PICTURE_HEIGHT = 768
 MOST_PIXELS = 1 << 14  # of a side
 YAML_START, YAML_END = "---\n", "...\n"  # a file that was cut would be valid YAML otherwise
 MADE_BY = {"train": "instaaug train", "tta": "instaaug tta fit", "transfer": "instaaug transfer"}
@@ -385,18 +384,6 @@ class Run:
         """What validation images said on views; nothing if they were not asked."""
         found = self.read_results().get("validation") if self.results_file.is_file() else None
         return dict(found or {})
-
-    def write_picture(self, picture: Tensor) -> None:
-        """Write ``samples.png`` from values in [0, 1], ``(C, H, W)``, large enough to look at."""
-        from PIL import Image
-
-        pixels = (picture * 255).round().byte().cpu().permute(1, 2, 0).numpy().squeeze()
-        image = Image.fromarray(pixels)
-        factor = max(1, PICTURE_HEIGHT // image.height)
-        image = image.resize(
-            (factor * image.width, factor * image.height), Image.Resampling.NEAREST
-        )
-        write_atomically(self.samples_file, lambda file: image.save(file, format="png"))
 
     @staticmethod
     def write_json(path: Path, content: Any) -> None:

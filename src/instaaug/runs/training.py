@@ -16,7 +16,6 @@ from lightning.pytorch import Trainer, seed_everything
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import Logger
 from safetensors.torch import save
-from torch import Tensor
 from torch.distributed import DistError
 
 from instaaug.augmentation import InstaAug
@@ -35,6 +34,7 @@ from instaaug.runs.lightning import forward_interrupts, quiet_lightning
 from instaaug.runs.loggers import check_loggers, make_loggers
 from instaaug.runs.policy_search import check_search, prepare_policy
 from instaaug.runs.pretrained import explain_size, settle_pretrained
+from instaaug.runs.sample_pictures import LatestSamples, write_samples
 from instaaug.runs.settings import TrainSettings
 from instaaug.scores import ContrastTally
 from instaaug.tasks import (
@@ -51,7 +51,6 @@ from instaaug.tasks import (
     make_predictor,
     summarize_augmenter,
 )
-from instaaug.tasks.callbacks import sample_sheet
 from instaaug.tasks.cross_fit import CrossFit, make_cross_fit
 from instaaug.tasks.diagnostics import describe_diagnostics, measure_augmentation
 from instaaug.tasks.representation import Representation, collect_features
@@ -351,7 +350,7 @@ def _fit(
         "diagnostics": _measure_augmentation(task, splits, config),
         "test": evaluate_task(task, splits.test, config),
     }
-    run.write_picture(sample_sheet(task, _sample_images(splits.test), N_SAMPLES))
+    write_samples(task, _sample_images(splits.test), run.samples_file, N_SAMPLES)
     run.write_results(results, seconds=time.monotonic() - started)
     return results
 
@@ -439,9 +438,9 @@ def _some_batches(data: LabeledImages, most: int, config: TrainSettings) -> Batc
     return BatchLoader(chosen, config.data.batch_size)
 
 
-def _sample_images(data: LabeledImages) -> Tensor:
+def _sample_images(data: LabeledImages) -> LabeledImages:
     """A few evenly spaced images, for ``samples.png``."""
-    return data.__getitems__(evenly_spaced_indices(len(data), N_SHOWN))[0]
+    return data.subset(evenly_spaced_indices(len(data), N_SHOWN))
 
 
 def _make_trainer(
@@ -451,6 +450,7 @@ def _make_trainer(
     callbacks: list[Callback],
     loggers: list[Logger],
 ) -> Trainer:
+    shown = _sample_images(splits.test)
     return Trainer(
         accelerator=config.trainer.accelerator,
         devices=config.trainer.devices,
@@ -468,7 +468,8 @@ def _make_trainer(
         plugins=[WholeCheckpointIO()],
         callbacks=[
             MetricsTable(run.metrics),
-            SamplePictures(_sample_images(splits.test), n_samples=N_SAMPLES),
+            SamplePictures(shown.__getitems__(range(len(shown)))[0], n_samples=N_SAMPLES),
+            LatestSamples(shown, run.samples_file, N_SAMPLES),
             *callbacks,
             Checkpoints(run.checkpoint, minutes=config.trainer.checkpoint_minutes),
         ],

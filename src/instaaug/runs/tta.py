@@ -32,6 +32,7 @@ from instaaug.frozen.table import all_views, can_tabulate
 from instaaug.networks import FrozenFeatures
 from instaaug.networks.model_interface import device_of
 from instaaug.report.pictures.crops import draw_crops
+from instaaug.report.pictures.samples import describe_prediction
 from instaaug.report.theme import MissingPlottingError, save_figure
 from instaaug.runs.folder import DataFacts, Run
 from instaaug.runs.frozen_model import (
@@ -83,6 +84,11 @@ N_TOP = 4
 
 ViewPredictor = Callable[[Tensor], tuple[Tensor, Tensor]]
 """From images to logits before any temperature, and the number of views of each."""
+CROPS_CAPTION = (
+    "The first view is the whole image; the boxes are views after it, which complement it. "
+    "Numbers rank them, the color of a frame is its probability. Above each photo: its class, "
+    "and the class that is predicted from as many views as the fit advises."
+)
 
 
 @dataclass(frozen=True)
@@ -599,6 +605,20 @@ def crops_figure(fitted: FittedViews, images: LabeledImages) -> "Figure | None":
         probs,
         others.table,
         size=(fitted.facts.image_size, fitted.facts.image_size),
-        titles=[images.classes[int(target)] for target in targets],
+        titles=_titles_of_crops(fitted, images, pixels, targets),
         n_top=min(N_TOP, len(others.table)),
+        caption=CROPS_CAPTION,
     )
+
+
+def _titles_of_crops(
+    fitted: FittedViews, images: LabeledImages, pixels: Tensor, targets: Tensor
+) -> list[str]:
+    """The class of each image, and what the fit predicts as ``instaaug predict`` does."""
+    logits, counts = fitted.predictor()(fitted.model.prepare(pixels))
+    probs = fitted.calibrate(logits, counts).softmax(dim=-1).max(dim=-1)
+    classes = fitted.facts.classes
+    return [
+        describe_prediction(images.classes[int(target)], classes[int(index)], float(p))
+        for target, index, p in zip(targets, probs.indices, probs.values, strict=True)
+    ]

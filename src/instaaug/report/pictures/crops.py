@@ -1,8 +1,9 @@
 """Figures of crops: those of one model with their contents, and those of several methods."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from jaxtyping import Float
@@ -42,6 +43,7 @@ TITLE, HEADING, MARGIN, GUTTER, FOOT = 0.27, 0.25, 0.15, 0.35, 0.55
 HEADINGS = ("photo", "centers of crops", "likeliest boxes", "what is in them")
 
 COMPARISON_FOOT = 0.5
+LINE, LETTER = 0.16, 0.066  # height of a line of the caption, width of a letter
 
 
 def draw_crops(
@@ -52,6 +54,7 @@ def draw_crops(
     size: tuple[int, int],
     titles: Sequence[str] | None = None,
     n_top: int = 4,
+    caption: str = "",
 ) -> "Figure":
     """Show for each photo the density of crop centers, the likeliest boxes, and their contents.
 
@@ -65,6 +68,7 @@ def draw_crops(
         size: Height and width in pixels at which the model sees a box.
         titles: A line per photo: its label, say, and the prediction.
         n_top: How many boxes to show of each photo; at most 8.
+        caption: What is to be said below of all of them.
 
     Shape:
         - ``images``: ``(N, C, H, W)``; ``probs``: ``(N, K)``; ``boxes``: ``(K, 4)``
@@ -80,7 +84,7 @@ def draw_crops(
     _check_boxes(probs, boxes, len(images))
     _check_numbers(size, n_top, len(boxes))
     images, probs, boxes = (v.detach().cpu().float() for v in (images, probs, boxes))
-    places = _places(images, size, n_top)
+    places = replace(_places(images, size, n_top), caption=caption)
     with sheet(places.width, places.height) as page:
         ink = ProbabilityInk(float(probs.max()))
         top = probs.topk(n_top).indices
@@ -118,6 +122,12 @@ class _Places:
     content_columns: int
     columns: int
     rows: int
+    caption: str = ""
+
+    @property
+    def lines(self) -> list[str]:
+        """The caption, as wide as the sheet."""
+        return wrap(self.caption, max(20, int((self.width - 2 * MARGIN) / LETTER)))
 
     @property
     def block(self) -> float:
@@ -131,7 +141,7 @@ class _Places:
 
     @property
     def height(self) -> float:
-        return HEADING + self.rows * (TITLE + TILE) + FOOT
+        return HEADING + self.rows * (TITLE + TILE) + FOOT + LINE * len(self.lines)
 
     def corner(self, i: int) -> tuple[float, float]:
         """Upper left of the tiles of photo i."""
@@ -174,7 +184,9 @@ def _draw_headings(page: Sheet, places: _Places) -> None:
 
 
 def _draw_scales(page: Sheet, places: _Places, ink: ProbabilityInk) -> None:
-    top = places.height - FOOT + 0.12
+    top = places.height - FOOT - LINE * len(places.lines) + 0.12
+    for k, line in enumerate(places.lines):
+        page.write(MARGIN, top + FOOT - 0.05 + k * LINE, line, fontsize=8)
     draw_scale(page, MARGIN + 0.1, top, "density of centers / its maximum", DENSITIES)
     draw_scale(page, MARGIN + 2.5, top, "probability of a box", ink.colors, most=ink.most)
 
