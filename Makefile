@@ -57,7 +57,11 @@ $(VENV)/.docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	@touch $@
 
-docs: $(VENV)/.docs  ## The site, in build/site; a broken link fails
+GALLERY := build/gallery/frozen.html
+$(GALLERY): $(STAMP) docs/.site/gallery.py $(wildcard src/instaaug/report/page/*/*)
+	$(BIN)/python docs/.site/gallery.py build/gallery
+
+docs: $(VENV)/.docs $(GALLERY)  ## The site, in build/site; a broken link fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(STAMP)  ## The budgets, measured (about 20 minutes; nothing else should run)

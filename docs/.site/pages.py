@@ -6,6 +6,7 @@ of ``tests/api.txt`` becomes a page of its docstrings.
 """
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,17 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+sys.path.insert(0, str(Path(__file__).parent))
+from gallery import PAGES  # noqa: E402
+
 __all__ = ["on_config", "on_files", "on_page_markdown"]
 
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)\s#]+)")
 MODULES = "api/"
+GALLERY = "gallery.md"
+NOT_MADE = "*The page itself was not made in this build; `make docs` makes it.*"
+BUILT = ROOT / "build/gallery"  # by `make docs`
 
 
 def on_config(config: MkDocsConfig) -> None:
@@ -40,6 +47,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             files.append(File(_address(path), str(ROOT), config.site_dir, False))
     for uri, content in _reference().items():
         files.append(File.generated(config, uri, content=content))
+    files.append(File.generated(config, GALLERY, content=_gallery()))
+    for path in [*_thumbnails(), *BUILT.glob("*.html")]:
+        files.append(File.generated(config, f"gallery/{path.name}", abs_src_path=str(path)))
     return files
 
 
@@ -64,6 +74,29 @@ def _entry(item: Any) -> Any:
     if item.endswith("/"):
         return [f"{item}index.md", *map(_address, sorted((ROOT / item).glob("*.md")))]
     return item
+
+
+def _gallery() -> str:
+    """A page of report pages; those that have not been made are described only."""
+    lines = [
+        "# Gallery",
+        "",
+        "Pages that `instaaug report` has written: [what is on them](docs/report.md). Each is one "
+        "file, and works without a server. The pictures are generated, models and runs as small as "
+        "can be: these are examples of pages, not of what can be gained.",
+        "",
+    ]
+    for page in PAGES:
+        made = (BUILT / f"{page.name}.html").is_file()
+        image = f"![{page.title}](gallery/{page.name}.jpg)"
+        lines += [f"## {page.title}", "", page.words, ""]
+        lines += [f"[{image}](gallery/{page.name}.html)" if made else image, ""]
+        lines += [f"[Open the page](gallery/{page.name}.html)" if made else NOT_MADE, ""]
+    return "\n".join(lines)
+
+
+def _thumbnails() -> list[Path]:
+    return [Path(__file__).parent / "thumbnails" / f"{page.name}.jpg" for page in PAGES]
 
 
 def _documents() -> list[Path]:
