@@ -17,7 +17,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 sys.path.insert(0, str(Path(__file__).parent))
-from gallery import PAGES  # noqa: E402
+from gallery import PAGES
 
 __all__ = ["on_config", "on_files", "on_page_markdown"]
 
@@ -82,8 +82,8 @@ def _gallery() -> str:
         "# Gallery",
         "",
         "Pages that `instaaug report` has written: [what is on them](docs/report.md). Each is one "
-        "file, and works without a server. The pictures are generated, models and runs as small as "
-        "can be: these are examples of pages, not of what can be gained.",
+        "file, and works without a server. The pictures are generated, models and runs as small "
+        "as can be: these are examples of pages, not of what can be gained.",
         "",
     ]
     for page in PAGES:
