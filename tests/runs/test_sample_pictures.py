@@ -11,7 +11,7 @@ from instaaug.augmentation import InstaAug
 from instaaug.data import LabeledImages
 from instaaug.methods import NoAugmentation
 from instaaug.networks import SmallCNN
-from instaaug.report.pictures.samples import SampleRow
+from instaaug.report.pictures.samples import SampleRow, draw_samples
 from instaaug.runs import sample_pictures
 from instaaug.runs.sample_pictures import write_samples
 from instaaug.tasks.supervised import SupervisedTask
@@ -24,11 +24,10 @@ IMAGES = LabeledImages(PIXELS, torch.tensor([0, 1, 0]), classes=("a", "b"))
 def drawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, augmenter: Any) -> tuple[Any, str]:
     """The rows and the caption of a picture."""
     seen: list[Any] = []
-    original = sample_pictures.draw_samples
 
     def draw(rows: list[SampleRow], caption: str) -> Any:
         seen.extend((rows, caption))
-        return original(rows, caption)
+        return draw_samples(rows, caption)
 
     monkeypatch.setattr(sample_pictures, "draw_samples", draw)
     task = SupervisedTask(SmallCNN(2), augmenter, num_classes=2, mean=(0.5,) * 3, std=(0.2,) * 3)
