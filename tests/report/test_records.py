@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -86,13 +87,15 @@ def test_the_main_score_is_augmented_if_there_is_one(run: Path) -> None:
 
 def test_views_count_only_where_validation_images_advise_them(run: Path) -> None:
     record = read_record(run)
+    record.config["data.validation_fraction"] = 0.1
     for validation, n_samples in (({"n_views": 20}, 20), ({"n_views": 1}, None), (None, None)):
         record.results["validation"] = validation
         score = accuracy_of(record)
         assert score is not None
         assert score.n_samples == n_samples
-    record.config["task"] = "contrastive"  # where nothing was chosen
-    assert accuracy_of(record) == accuracy_of(record, "augmented")
+    for setting, value in (("data.validation_fraction", 0.0), ("task", "contrastive")):
+        nobody_asked = replace(record, config=record.config | {setting: value})
+        assert accuracy_of(nobody_asked) == accuracy_of(record, "augmented")
 
 
 def test_the_interval_is_wilsons(run: Path) -> None:

@@ -189,8 +189,9 @@ def advised_views(record: RunRecord) -> int | None:
     advised = validation_of(record).get("n_views")
     if _is_finite(advised) and advised >= 1:
         return int(advised)
-    is_open = record.kind == "train" and "validation" in record.results
-    return 1 if is_open and record.config.get("task") == "classification" else None
+    asked = record.kind == "train" and record.config.get("task") == "classification"
+    share = record.config.get("data.validation_fraction")
+    return 1 if asked and "validation" in record.results and share else None
 
 
 def _main_part(record: RunRecord, parts: dict[str, dict[str, Any]]) -> Part:

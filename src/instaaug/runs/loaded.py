@@ -151,10 +151,11 @@ def _wrap_trained(
 def _usual_views(run: Run, config: TrainSettings, augmenter: Augmenter) -> int:
     """How many views a prediction takes unless it is said otherwise; 0 for the image alone.
 
-    A classification takes views only where validation images say that they help.
+    A classification with validation images takes views only where these say that they help.
     """
-    chooses = config.task == "classification"
-    if not augmenter.averages_views or (chooses and run.read_validation().get("n_views", 1) == 1):
+    asked = config.task == "classification" and config.data.validation_fraction > 0
+    advised = run.read_validation().get("n_views", 1 if asked else config.views.n_views)
+    if not augmenter.averages_views or advised == 1:
         return 0
     return config.views.n_views
 
