@@ -33,7 +33,12 @@ def commands_of(document: str) -> Iterator[tuple[str, str]]:
 
 SHOWING = [path for path in DOCUMENTS if any(commands_of(path.read_text()))]
 ALL_SPRITES = ("README", "compare", "report")  # numbers, processes or lessons of full training
-SLOW = {"compare": pytest.mark.slow}  # every run that is compared starts Python anew
+QUICK_CARDS = ("instaaug", "mixup")  # of 23 methods, each of which trains
+
+
+def is_slow(path: Path) -> bool:
+    is_card = path.parent.name == "methods" and path.stem not in QUICK_CARDS
+    return is_card or path.stem == "compare"  # every run that is compared starts Python anew
 
 
 def test_a_document_without_console_blocks_has_no_commands() -> None:
@@ -49,7 +54,7 @@ def warm() -> Iterator[WarmCommands]:
 
 
 @pytest.mark.parametrize(
-    "path", [pytest.param(p, id=p.stem, marks=SLOW.get(p.stem, ())) for p in SHOWING]
+    "path", [pytest.param(p, id=p.stem, marks=[pytest.mark.slow] * is_slow(p)) for p in SHOWING]
 )
 def test_shown_commands_print_what_is_shown(
     path: Path, tmp_path: Path, warm: WarmCommands
