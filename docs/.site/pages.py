@@ -1,8 +1,8 @@
 """Build the site from the repository as it lies there, so that a link works in both places.
 
 A page's address is its path in the repository. Whatever a page links to (a picture, a table, a
-configuration) comes along, a linked folder becomes a list of its files, and every public module
-of ``tests/api.txt`` becomes a page of its docstrings.
+configuration) comes along, a linked folder becomes a list of its files, a notebook a page with
+its outputs, and every public module of ``tests/api.txt`` a page of its docstrings.
 """
 
 import re
@@ -18,6 +18,7 @@ from mkdocs.structure.pages import Page
 
 sys.path.insert(0, str(Path(__file__).parent))
 from gallery import PAGES
+from notebooks import render_markdown  # a neighbor, of no package
 
 __all__ = ["on_config", "on_files", "on_page_markdown"]
 
@@ -45,7 +46,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             files.append(File.generated(config, uri, content=_listing(path)))
         else:
             files.append(File(_address(path), str(ROOT), config.site_dir, False))
-    for uri, content in _reference().items():
+    for uri, content in {**_notebooks(), **_reference()}.items():
         files.append(File.generated(config, uri, content=content))
     files.append(File.generated(config, GALLERY, content=_gallery()))
     for path in [*_thumbnails(), *BUILT.glob("*.html")]:
@@ -58,6 +59,8 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     here = (ROOT / page.file.src_uri).parent
 
     def finish(link: re.Match[str]) -> str:
+        if link[0].endswith(".ipynb") and page.file.src_uri != _notebook_page(here / link[0]):
+            return link[0].removesuffix(".ipynb") + ".md"
         return link[0].rstrip("/") + "/index.md" if (here / link[0]).is_dir() else link[0]
 
     return LINK.sub(finish, markdown.replace("```python\n>>> ", "```pycon\n>>> "))
@@ -101,7 +104,22 @@ def _thumbnails() -> list[Path]:
 
 def _documents() -> list[Path]:
     """Where reading may begin."""
-    return [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "benchmarks/README.md"]
+    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "benchmarks/README.md"]
+    return [*documents, *(ROOT / "examples/notebooks").glob("*.ipynb")]
+
+
+def _notebooks() -> dict[str, str | bytes]:
+    """A page for every notebook, and its pictures."""
+    made: dict[str, str | bytes] = {}
+    for path in sorted((ROOT / "examples/notebooks").glob("*.ipynb")):
+        page, pictures = render_markdown(path)
+        made[_notebook_page(path)] = page
+        made |= {_address(path.with_name(name)): data for name, data in pictures.items()}
+    return made
+
+
+def _notebook_page(path: Path) -> str:
+    return _address(path.resolve().with_suffix(".md"))
 
 
 def _reachable(documents: list[Path]) -> list[Path]:
