@@ -125,11 +125,15 @@ def _facts(name: str, method: type[Augmenter]) -> str:
     ]
     tested = "the average of views" if method.averages_views else "the image"
     return (
-        f"{by_name}, `{method.__module__.rpartition('.')[0]}.{method.__name__}`. "
-        f"For {_listed(sorted(method.tasks))}. "
+        f"{by_name}, `{_home(method)}.{method.__name__}`. For {_listed(sorted(method.tasks))}"
+        f"{' learning' * (method.tasks == {'contrastive'})}. "
         f"Beyond a loss it needs {_listed([need for need in needs if need]) or 'nothing'}. "
         f"Tested on {tested}."
     )
+
+
+def _home(method: type[Augmenter]) -> str:
+    return "instaaug" if method.method_name == "instaaug" else "instaaug.methods"
 
 
 def _listed(words: list[str]) -> str:
@@ -139,11 +143,10 @@ def _listed(words: list[str]) -> str:
 def _python(method: type[Augmenter], parts: Mapping[str, Any]) -> str:
     if "python" in parts:
         return f">>> import torch\n{parts['python'].rstrip()}\n"
-    home = "instaaug" if method.method_name == "instaaug" else "instaaug.methods"
     lines = [
         "import torch",
         "from torch.nn import functional as F",
-        f"from {home} import {method.__name__}",
+        f"from {_home(method)} import {method.__name__}",
         "from instaaug.networks import SmallCNN",
         "model, x, y = SmallCNN(10), torch.rand(8, 3, 32, 32), torch.arange(8) % 10",
         'losses_of = lambda outputs, y: F.cross_entropy(outputs, y, reduction="none")',
@@ -192,10 +195,8 @@ def _settings(method: type[Augmenter]) -> Iterator[str]:
         elif setting is None:
             in_python.append(f"`{name}`: {described[name]}")
         else:
-            rows.append(f"| `{name}` | `--{setting}` | {_default(argument)} | {described[name]} |")
-    yield "\n".join(
-        ["| argument | command line | default | |", "| --- | --- | --- | --- |", *rows]
-    )
+            rows.append(f"- `{name}` (`--{setting}`{_default(argument)}): {described[name]}")
+    yield "\n".join(rows)
     if in_python:
         yield f"In Python alone, {' '.join(in_python)}"
     if by_data:
@@ -211,11 +212,11 @@ def _settings(method: type[Augmenter]) -> Iterator[str]:
 
 def _default(argument: inspect.Parameter) -> str:
     if argument.default is inspect.Parameter.empty:
-        return "to be given"
+        return ", to be given"
     if argument.default is None:
         return ""
     value = argument.default
-    return f"`{value:.4g}`" if isinstance(value, float) else f"`{value!r}`"
+    return f", default `{value:.4g}`" if isinstance(value, float) else f", default `{value!r}`"
 
 
 def _described_arguments(method: type[Augmenter]) -> dict[str, str]:
@@ -230,7 +231,7 @@ def _described_arguments(method: type[Augmenter]) -> dict[str, str]:
 
 def _markdown(words: str) -> str:
     words = re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`", r"`\1`", " ".join(words.split()))
-    return words.replace("``", "`").replace("|", "\\|")
+    return words.replace("``", "`")
 
 
 def _costs(name: str, method: type[Augmenter], parts: Mapping[str, Any]) -> Iterator[str]:
