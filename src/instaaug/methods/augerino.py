@@ -300,7 +300,7 @@ class AugerinoColor(LearnedRanges):
 
     Arguments:
         transforms: Color transforms, or their names.
-        weight: λ.
+        weight: λ, how much wide ranges are rewarded.
         start: Raw limits at the start, one below and one above zero; 2 stands for 76% of the way.
         mean: Per-channel mean the images were normalized with; colors are changed without.
         std: Per-channel standard deviation the images were normalized with.

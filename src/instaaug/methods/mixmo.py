@@ -44,7 +44,7 @@ class MixMo(SimpleAugmenter):
     batch, with four partners: ``n_samples`` 4.
 
     Arguments:
-        alpha: α.
+        alpha: α of the law of shares; below 1, most are near 0 or 1.
         cut: Probability of a box.
         root: r; 1 weights the losses by the shares, a large one equally.
         size: Output side; the input's own by default.

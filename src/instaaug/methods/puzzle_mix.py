@@ -51,12 +51,12 @@ class PuzzleMix(PairMixer, SaliencyMixer):
     pass has at hand, is learned as well.
 
     Arguments:
-        alpha: α.
+        alpha: α of the law of shares; below 1, most are near 0 or 1.
         blocks: Numbers of blocks a side to draw from; those that do not divide an image are left
             out.
-        smoothness: β.
-        pixel_smoothness: γ.
-        prior: η.
+        smoothness: β, what neighboring blocks of different images cost.
+        pixel_smoothness: γ, what visible borders between blocks add to that.
+        prior: η, how closely the mask keeps to the drawn share.
         transport: Cost of moving a block across the image; 0 moves nothing.
         clean: Weight of the loss of the plain images.
         mean: Per-channel mean the images were normalized with, to compare pixels as they were.

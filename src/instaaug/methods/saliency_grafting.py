@@ -33,8 +33,8 @@ class SaliencyGrafting(PairMixer, SaliencyMixer):
     No code was published: the scale before the softmax and the values of T and α are ours.
 
     Arguments:
-        alpha: α.
-        temperature: T.
+        alpha: α of the law of p; below 1, nearly all or hardly any places are grafted.
+        temperature: T; the higher, the more alike all places count.
         size: Output side; the input's own by default.
 
     References:
