@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from time import monotonic
 
 from rich.console import Console
 from rich.progress import Progress
@@ -13,16 +14,21 @@ from rich.progress import Progress
 __all__ = ["STOPPED", "folders", "print_words", "progress_bar", "quote_path"]
 
 STOPPED = 130  # a shell's exit code for a program that Ctrl-C ended
+QUIET_SECONDS = 30.0
 OnProgress = Callable[[int, int], None]
 
 
 @contextmanager
 def progress_bar(console: Console, words: str = "reading images") -> Iterator[OnProgress]:
-    """A progress bar that appears with the first update and disappears when all is done."""
+    """A progress bar that appears with the first update and disappears when all is done.
+
+    Where there is no terminal, what takes long says now and then how far it is.
+    """
     bar = Progress(console=console, transient=True, disable=not console.is_terminal)
     line = None
+    started = last = monotonic()
 
-    def update(done: int, total: int) -> None:
+    def show(done: int, total: int) -> None:
         nonlocal line
         if line is None:
             bar.start()
@@ -31,8 +37,19 @@ def progress_bar(console: Console, words: str = "reading images") -> Iterator[On
         if done == total:
             bar.stop()
 
+    def say(done: int, total: int) -> None:
+        nonlocal last
+        now = monotonic()
+        if now - last < QUIET_SECONDS or not 0 < done < total:
+            return
+        from instaaug.report.units import format_duration  # plots are not needed at the start
+
+        last = now
+        left = format_duration((now - started) * (total - done) / done)
+        print_words(console, f"{words}: {done / total:.0%}, about {left} left")
+
     try:
-        yield update
+        yield show if console.is_terminal else say
     finally:
         bar.stop()
 
