@@ -16,7 +16,10 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "instaaug"
 ROWS: tuple[tuple[str, ...], ...] = (
     ("errors",),
-    ("shapes", "registry", "signatures", "spaces", "files", "yaml_files", "scores", "stats"),
+    (
+        *("shapes", "registry", "signatures", "spaces", "files", "yaml_files", "scores", "stats"),
+        "durations",
+    ),
     ("safe_files", "settings"),
     ("functional",),
     ("transforms", "distributions", "networks", "data"),

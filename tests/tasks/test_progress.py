@@ -2,6 +2,7 @@
 
 import io
 import re
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -115,3 +116,25 @@ def test_the_bar_is_gone_when_a_run_fails() -> None:
     with pytest.raises(NonFiniteError, match="in step 0"):
         fit(task, BatchLoader(DATA, 8, seed=0), callbacks=[RichProgress(screen)])
     assert drawn(screen).rindex("\x1b[?25h") > drawn(screen).rindex("\x1b[?25l")  # cursor is back
+
+
+@pytest.mark.parametrize(
+    ("seconds_a_step", "said"), [(10.0, "About 70 s for 7 more steps."), (1.0, "")]
+)
+def test_long_training_says_how_long_it_will_take(
+    monkeypatch: pytest.MonkeyPatch, seconds_a_step: float, said: str
+) -> None:
+    """The first step is not counted; the clock is that of the callback alone."""
+    now = [0.0]
+
+    def tick() -> float:
+        now[0] += seconds_a_step
+        return now[0]
+
+    monkeypatch.setattr("instaaug.tasks.callbacks.time", SimpleNamespace(monotonic=tick))
+    monkeypatch.setattr("instaaug.tasks.callbacks.FIRST_STEPS", 4)
+    screen = console(terminal=False)
+    loader = BatchLoader(DATA, 8, seed=0)
+    fit(supervised(rotation()), loader, epochs=3, callbacks=[RichProgress(screen)])
+    lines = [line for line in screen.export_text().splitlines() if line.startswith("About")]
+    assert lines == ([said] if said else [])

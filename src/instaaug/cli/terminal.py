@@ -11,6 +11,8 @@ from time import monotonic
 from rich.console import Console
 from rich.progress import Progress
 
+from instaaug.durations import format_duration
+
 __all__ = ["STOPPED", "folders", "print_words", "progress_bar", "quote_path"]
 
 STOPPED = 130  # a shell's exit code for a program that Ctrl-C ended
@@ -42,8 +44,6 @@ def progress_bar(console: Console, words: str = "reading images") -> Iterator[On
         now = monotonic()
         if now - last < QUIET_SECONDS or not 0 < done < total:
             return
-        from instaaug.report.units import format_duration  # plots are not needed at the start
-
         last = now
         left = format_duration((now - started) * (total - done) / done)
         print_words(console, f"{words}: {done / total:.0%}, about {left} left")

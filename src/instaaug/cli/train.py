@@ -16,6 +16,7 @@ from instaaug.cli.transfer import fitting_bars, folder_to_continue, learn_transf
 from instaaug.cli.use import COST, print_scores
 from instaaug.cli.verdict import run_verdict
 from instaaug.compare.plan import parse_duration
+from instaaug.runs.automatic import describe_choices
 from instaaug.runs.folder import Run
 from instaaug.runs.pretrained import describe_pretrained, settle_pretrained
 from instaaug.runs.replacing import replacing
@@ -53,6 +54,8 @@ def run_train(
             print_words(console, f"{what}; the run is in {folder}.")
             if settings.model.pretrained:
                 print_words(console, describe_pretrained(settings))
+            if choices := describe_choices(settings, Run(folder).read_facts()):
+                print_words(console, choices)
 
         with _explain_resuming(folder), _progress_bars(console) as bars:
             results = train(

@@ -10,8 +10,8 @@ from typing import Any
 from instaaug.compare.contenders import Contender
 from instaaug.compare.state import Choice, ComparisonState, read_progress, read_state
 from instaaug.compare.step_times import measure_epoch, measure_step_costs
+from instaaug.durations import format_duration
 from instaaug.errors import ArgumentError, UnknownNameError
-from instaaug.report.units import format_duration
 from instaaug.runs.settings import TrainSettings
 
 __all__ = [

@@ -14,10 +14,10 @@ from instaaug.augmentation.worth import Gain, accuracy_gain, gain_to_dict
 from instaaug.compare.contenders import Contender
 from instaaug.compare.runner import ChildRun, OnChange, StartRun, run_contenders
 from instaaug.data import LabeledImages
+from instaaug.durations import format_duration
 from instaaug.errors import ArgumentError, InstaAugError
 from instaaug.files import lock_folder
 from instaaug.frozen.calibration import fit_temperature
-from instaaug.report.units import format_duration
 from instaaug.runs.build import transform_names
 from instaaug.runs.folder import Run
 from instaaug.runs.loaded import load_run

@@ -5,7 +5,7 @@ from math import ceil, isclose, log10, pi
 
 from instaaug.spaces import Choices, Parameter
 
-__all__ = ["Unit", "choice_names", "format_duration", "humanize", "percent", "unit_of"]
+__all__ = ["Unit", "choice_names", "humanize", "percent", "unit_of"]
 
 RADIANS = ("angle", "turn")  # what an angle is called, circular or not
 FEW_DEGREES = 20.0  # a range that is wider is written in whole degrees
@@ -110,18 +110,3 @@ def humanize(name: str) -> str:
         'local blur box'
     """
     return name.replace("_", " ").replace(".", " ")
-
-
-def format_duration(seconds: float) -> str:
-    """A duration in the unit that suits it.
-
-    Example:
-        >>> format_duration(42.0), format_duration(600.0), format_duration(9000.0)
-        ('42 s', '10 min', '2.5 h')
-        >>> format_duration(2e5)
-        '2.3 days'
-    """
-    for unit, length in (("days", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= 1.5 * length:
-            return f"{seconds / length:.2g} {unit}"
-    return f"{seconds:.0f} s"

@@ -29,6 +29,7 @@ from typing_extensions import override
 
 from instaaug.augmentation import InstaAug
 from instaaug.distributions import UniformBox
+from instaaug.durations import format_duration
 from instaaug.errors import InstaAugError, WeightsFileError
 from instaaug.files import write_atomically, write_text
 from instaaug.shapes import repeat_batch
@@ -47,6 +48,8 @@ __all__ = [
 
 
 SECONDS_BETWEEN = 0.2
+FIRST_STEPS, FIRST_SECONDS = 5, 5.0  # before the time of all steps is estimated
+LONG = 60.0  # seconds that are worth a word
 BAR = 16  # columns
 
 GAP = 1  # pixels of white around every image
@@ -172,7 +175,8 @@ class Checkpoints(AfterTask):
 class RichProgress(AfterTask):
     """A bar over all steps: epoch, time left, step, loss, entropy, λ; and a line per epoch.
 
-    The numbers come last, as many of them as the terminal has room for.
+    The numbers come last, as many of them as the terminal has room for. Training that will take
+    long says so after its first steps.
 
     Arguments:
         console: Where to draw; on anything but a terminal only the lines are printed.
@@ -183,6 +187,8 @@ class RichProgress(AfterTask):
         self._bar: Progress | None = None
         self._line = TaskID(0)
         self._drawn_at = 0.0
+        self._first: tuple[int, float] | None = None
+        self._has_estimated = False
 
     @override
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -216,9 +222,12 @@ class RichProgress(AfterTask):
         batch_idx: int,
     ) -> None:
         now = time.monotonic()
-        if self._bar is None or now - self._drawn_at < SECONDS_BETWEEN:
+        if self._bar is None:
             return
         assert isinstance(pl_module, AugmentedTask)  # noqa: S101
+        self._estimate(pl_module.n_steps, now)
+        if now - self._drawn_at < SECONDS_BETWEEN:
+            return
         self._drawn_at = now
         numbers = [
             _format_number(n, float(v)) for n, v in pl_module.latest.items() if not _is_detail(n)
@@ -229,6 +238,23 @@ class RichProgress(AfterTask):
             epoch=_epoch(trainer),
             numbers=self._fit(numbers, trainer),
         )
+
+    def _estimate(self, n_steps: int, now: float) -> None:
+        """Say once how long all steps will take, if that is long; the first one is not counted."""
+        assert self._bar is not None  # noqa: S101  # it was made at the start
+        total = self._bar.tasks[0].total
+        if self._first is None:
+            self._first = n_steps, now
+        steps, seconds = n_steps - self._first[0], now - self._first[1]
+        if self._has_estimated or total is None or seconds < FIRST_SECONDS or steps < FIRST_STEPS:
+            return
+        self._has_estimated = True
+        left = seconds / steps * (total - n_steps)
+        if left > LONG:
+            self.console.print(
+                f"About {format_duration(left)} for {total - n_steps:,.0f} more steps.",
+                highlight=False,
+            )
 
     def _fit(self, numbers: list[str], trainer: Trainer) -> str:
         """The first of these numbers, as many as there is room for beside all else."""

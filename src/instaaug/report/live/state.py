@@ -6,11 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, TypedDict
 
+from instaaug.durations import format_duration
 from instaaug.errors import DataError
 from instaaug.report.page.content import Curves
 from instaaug.report.page.runs import curves_of, headline_of, result_rows
 from instaaug.report.records import RunRecord, read_record
-from instaaug.report.units import format_duration, humanize
+from instaaug.report.units import humanize
 
 __all__ = ["LiveFactor", "LiveState", "RunWatcher"]
 

@@ -1,0 +1,47 @@
+"""What was chosen in place of settings that were left open, in words."""
+
+from collections.abc import Iterator
+
+from instaaug.augmentation import InstaAug
+from instaaug.methods import find_method
+from instaaug.networks.classifiers import SMALL_IMAGE
+from instaaug.runs.build import settle_phi, transform_names
+from instaaug.runs.folder import DataFacts
+from instaaug.runs.settings import TrainSettings
+
+__all__ = ["describe_choices"]
+
+
+def describe_choices(config: TrainSettings, facts: DataFacts) -> str:
+    """A sentence on all that was chosen; empty if everything was given.
+
+    Arguments:
+        config: Of the run.
+        facts: On its data.
+
+    Example:
+        >>> facts = DataFacts(32, 3, ("cat", "dog"), 2, None, None, "")
+        >>> describe_choices(TrainSettings.from_mapping({}), facts)
+        'Chosen: images of 32 × 32 pixels, the model small_cnn, rotation.'
+    """
+    chosen = list(_choices(config, facts))
+    return f"Chosen: {', '.join(chosen)}." if chosen else ""
+
+
+def _choices(config: TrainSettings, facts: DataFacts) -> Iterator[str]:
+    if config.data.image_size is None:
+        yield f"images of {facts.decode_size} × {facts.decode_size} pixels"
+    if config.model.name == "auto":
+        small = facts.image_size <= SMALL_IMAGE
+        yield f"the model {'small_cnn' if small else 'preact_resnet18 of half the width'}"
+    method = find_method(config.method.name)
+    if config.transforms == ("auto",) and (issubclass(method, InstaAug) or _is_random(config)):
+        yield " and ".join(transform_names(config))
+    if issubclass(method, InstaAug) and config.phi.goal == "auto":
+        phi = settle_phi(config)
+        if phi.goal == "usefulness":
+            yield "φ that looks for useful views"
+
+
+def _is_random(config: TrainSettings) -> bool:
+    return config.method.name == "random"
