@@ -17,7 +17,7 @@ from instaaug.cli.use import COST, print_scores
 from instaaug.cli.verdict import run_verdict
 from instaaug.compare.plan import parse_duration
 from instaaug.runs.automatic import describe_choices
-from instaaug.runs.folder import Run
+from instaaug.runs.folder import DataFacts, Run
 from instaaug.runs.pretrained import describe_pretrained, settle_pretrained
 from instaaug.runs.replacing import replacing
 from instaaug.runs.settings import TransferSettings, TtaSettings
@@ -50,11 +50,11 @@ def run_train(
     with _share_folder(chosen) as folder, _make_room(folder, overwrite=overwrite):
         what = f"Training {settings.method.name} on {settings.data.source}"
 
-        def announce() -> None:
+        def announce(facts: DataFacts) -> None:
             print_words(console, f"{what}; the run is in {folder}.")
             if settings.model.pretrained:
                 print_words(console, describe_pretrained(settings))
-            if choices := describe_choices(settings, Run(folder).read_facts()):
+            if choices := describe_choices(settings, facts):
                 print_words(console, choices)
 
         with _explain_resuming(folder), _progress_bars(console) as bars:

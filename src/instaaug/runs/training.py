@@ -80,7 +80,7 @@ def train(
     *,
     callbacks: list[Callback] | None = None,
     on_decode: OnProgress | None = None,
-    on_ready: Callable[[], None] | None = None,
+    on_ready: Callable[[DataFacts], None] | None = None,
     on_search: OnProgress | None = None,
 ) -> dict[str, Any]:
     """Train from the beginning; the folder ``out`` receives everything. Returns the results.
@@ -90,7 +90,7 @@ def train(
         out: A folder that does not hold a run yet.
         callbacks: More callbacks of Lightning, such as a progress bar.
         on_decode: Called with the number of files decoded and of all files.
-        on_ready: Called when nothing is left that could be refused.
+        on_ready: Called with facts on the data when nothing is left that could be refused.
         on_search: Called with the number of policies tried and of all, by a method that searches
             before it trains.
     """
@@ -107,7 +107,7 @@ def train(
                 run.withdraw()
             raise
         if on_ready is not None:
-            on_ready()
+            on_ready(parts.facts)
         return _fit(run, config, parts, on_search)
 
 
