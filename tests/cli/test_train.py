@@ -383,7 +383,7 @@ def test_a_disk_that_fills_up_in_training_leaves_a_run_to_go_on_with(
 ) -> None:
     gray_levels(tmp_path / "a.npz")
     true_sync = os.fsync
-    left = iter(range(4))  # environment.json, config.yaml, data.json, metrics.csv
+    left = iter(range(5))  # environment.json, config.yaml, data.json, metrics.csv, samples.png
 
     def filling(descriptor: int) -> None:
         if next(left, None) is None:
