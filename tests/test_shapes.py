@@ -64,7 +64,7 @@ def test_a_single_channel_counts_as_planes() -> None:
         (
             torch.zeros(3, 8, 8),
             r"`x` must be a batch of images \(B, C, H, W\): got shape \(3, 8, 8\)\. "
-            r"A single image needs x\.unsqueeze\(0\)\.",
+            r"A single image needs x\.unsqueeze\(0\), a batch of signals x\[:, :, None\]\.",
         ),
         (
             torch.zeros(1, 3, 8, 8, dtype=torch.uint8),

@@ -57,7 +57,7 @@ def check_images(x: Any, *, channels: int | None = None) -> None:
     if x.ndim != 4:
         raise ShapeError(
             f"`x` must be a batch of images (B, C, H, W): got shape {tuple(x.shape)}. "
-            "A single image needs x.unsqueeze(0)."
+            "A single image needs x.unsqueeze(0), a batch of signals x[:, :, None]."
         )
     if not x.is_floating_point():
         last = "x.permute(0, 3, 1, 2)" if has_channels_last(x, channels) else "x"

@@ -209,7 +209,10 @@ def test_a_truncated_image_stops_training_unless_it_may_be_left_out(
     skip = ("--data.on_bad_image", "skip", "--method", "none")
     done = instaaug("train", "pets", "--out", "run", *skip, *QUICK)
     assert done.code == 0, done.err
-    assert "1 images could not be read and were left out." in done.out
+    assert (
+        "1 image could not be read and was left out: `skipped` in results.json names it."
+        in done.out
+    )
     (skipped,) = results(tmp_path / "run")["skipped"]
     assert "pets/cat/half.jpg" in skipped
     assert "truncated" in skipped

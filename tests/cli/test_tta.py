@@ -417,7 +417,7 @@ def test_another_model_may_use_the_views(instaaug: CommandLine, fit: Path, tmp_p
         content(fit / "eval.json")["rows"][0]["accuracy"]
     )
     sentence = instaaug.error("evaluate", fit, "--model.classes", "names.txt")
-    assert sentence.startswith("`model.classes` describes another model: got no --model.")
+    assert sentence.startswith("`--model.classes` describes another model: got no --model.")
 
 
 def test_images_of_the_fit_are_left_out_of_other_images(

@@ -84,7 +84,7 @@ def test_one_distribution_for_all_finds_the_good_box() -> None:
 def test_gains_are_those_over_what_is_free() -> None:
     """One box of four tells the class: views gain what their accuracies say they gain."""
     learned = learn_head(make_data(good=1, n=120), counts=(2,))
-    alone, (low, high) = learned.gains["the image alone"]
+    alone, (low, high) = learned.gains[module.WITHOUT]
     assert 0.3 < low <= alone <= high
     assert learned.chosen is not None
     best = min((c for c in learned.candidates if c.kind == "random"), key=lambda c: c.nll)
@@ -97,7 +97,7 @@ def test_what_was_chosen_is_not_compared_with_itself() -> None:
     learned = learn_head(make_data(good=0, noise=1.5), counts=(4,))
     assert learned.chosen is not None
     assert learned.chosen.kind == "none"
-    assert "the image alone" not in learned.gains
+    assert module.WITHOUT not in learned.gains
 
 
 def test_more_complex_weights_must_be_clearly_better() -> None:

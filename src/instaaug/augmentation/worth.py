@@ -94,8 +94,8 @@ def describe_verdict(chosen: int | str, gain: Gain, *, seen_on: str) -> str:
     """
     if chosen == 1:
         return (
-            "Do not use views here: on images that were left out, none of the numbers tried "
-            "is better than the image alone."
+            f"Do not use views here: {seen_on}, none of the numbers tried is better than the "
+            "image alone."
         )
     difference, (low, high) = gain
     use = chosen if isinstance(chosen, str) else f"{chosen} views"

@@ -13,7 +13,14 @@ from rich.progress import Progress
 
 from instaaug.durations import format_duration
 
-__all__ = ["STOPPED", "folders", "print_words", "progress_bar", "quote_path"]
+__all__ = [
+    "STOPPED",
+    "describe_skipped",
+    "folders",
+    "print_words",
+    "progress_bar",
+    "quote_path",
+]
 
 STOPPED = 130  # a shell's exit code for a program that Ctrl-C ended
 QUIET_SECONDS = 30.0
@@ -72,3 +79,15 @@ def quote_path(folder: Path) -> str:
 def print_words(console: Console, words: str) -> None:
     """Print text without markup: the name of a folder may contain brackets."""
     console.print(words, markup=False, highlight=False, soft_wrap=True)
+
+
+def describe_skipped(n: int) -> str:
+    """A sentence on images that were left out; their names are in the results.
+
+    Example:
+        >>> describe_skipped(1)
+        '1 image could not be read and was left out: `skipped` in results.json names it.'
+    """
+    if n == 1:
+        return "1 image could not be read and was left out: `skipped` in results.json names it."
+    return f"{n} images could not be read and were left out: `skipped` in results.json names them."

@@ -11,7 +11,14 @@ from rich.console import Console
 from rich.table import Table
 
 from instaaug.cli.settings import choose_settings
-from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar, quote_path
+from instaaug.cli.terminal import (
+    STOPPED,
+    describe_skipped,
+    folders,
+    print_words,
+    progress_bar,
+    quote_path,
+)
 from instaaug.cli.transfer import fitting_bars, folder_to_continue, learn_transfer
 from instaaug.cli.use import COST, print_scores
 from instaaug.cli.verdict import run_verdict
@@ -133,9 +140,7 @@ def _print_results(
     if not results:  # a further process of the same run
         return
     if results["skipped"]:
-        print_words(
-            console, f"{len(results['skipped'])} images could not be read and were left out."
-        )
+        print_words(console, describe_skipped(len(results["skipped"])))
     print_scores(console, results["test"], n_images=results["n_test"])
     for sentence in ("dependence_in_words", "verdict"):
         if words := (results["validation"] or {}).get(sentence):
@@ -183,8 +188,7 @@ def _fit(settings: TtaSettings, folder: Path) -> None:
 
 def _print_fit_results(console: Console, run: Run, results: dict[str, Any]) -> None:
     if results["skipped"]:
-        n_skipped = len(results["skipped"])
-        print_words(console, f"{n_skipped} images could not be read and were left out.")
+        print_words(console, describe_skipped(len(results["skipped"])))
     classes = run.read_facts().classes
     views = f"{results['n_views']} views of each of " if results["n_views"] else ""
     print_words(console, f"φ has learned from {views}{results['n_fit']:,} images.")

@@ -10,7 +10,14 @@ from rich.console import Console
 from rich.table import Table
 
 from instaaug.augmentation.worth import describe_gains, gain_from_dict
-from instaaug.cli.terminal import STOPPED, folders, print_words, progress_bar, quote_path
+from instaaug.cli.terminal import (
+    STOPPED,
+    describe_skipped,
+    folders,
+    print_words,
+    progress_bar,
+    quote_path,
+)
 from instaaug.data.cache import OnProgress
 from instaaug.runs.folder import Run
 from instaaug.runs.replacing import replacing
@@ -78,8 +85,7 @@ def folder_to_continue(settings: FrozenSettings, kind: str, *, overwrite: bool =
 
 def _print_results(console: Console, run: Run, results: dict[str, Any]) -> None:
     if results["skipped"]:
-        n_skipped = len(results["skipped"])
-        print_words(console, f"{n_skipped} images could not be read and were left out.")
+        print_words(console, describe_skipped(len(results["skipped"])))
     learned = results["transfer"]
     if learned["candidates"]:
         _print_candidates(console, learned)

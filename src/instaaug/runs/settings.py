@@ -138,8 +138,7 @@ class ModelSettings(Settings):
     name: str = setting("auto", "A name from `instaaug list models`, timm:NAME, module:function.")
     pretrained: bool = setting(
         False,
-        "Take the published weights of timm:NAME, and the image size, channels and normalization "
-        "that they expect, unless these are given; the last layer is made for the classes. Or "
+        "Take the published weights of timm:NAME, and images as they expect them; or "
         "--pretrained.",
     )
     output: str | None = setting(None, OUTPUT)

@@ -42,6 +42,7 @@ WARM_STEPS, LAST_STEPS = 8, 30  # of L-BFGS, from another head, and for the head
 FEWEST_STEPS, MOST_STEPS = 20, 200  # of L-BFGS, for few boxes
 WORK = 6e9  # multiply-adds of a head; small problems are solved to the end
 FEWEST_COLUMNS = 32  # fewer classes take as long
+WITHOUT = "a head that learns from whole images and sees the image alone"
 SHARPNESS = 0.5  # of confidence, while candidates are compared
 
 Logits = Float[Tensor, "n k classes"]
@@ -247,7 +248,7 @@ class _Search:
             rivals = [trial for trial in trials if trial.candidate.kind == kind]
             if rivals and kind != chosen.candidate.kind:
                 best = min(rivals, key=_nll)
-                name = "the image alone" if kind == "none" else best.candidate.name
+                name = WITHOUT if kind == "none" else best.candidate.name
                 yield name, accuracy_gain(chosen.right[most], best.right[n])
 
     def _random_trials(self) -> Iterator[_Trial]:

@@ -245,7 +245,8 @@ def test_the_headline_is_a_sentence() -> None:
 def test_the_headline_uses_views_only_where_validation_images_advise_them(
     task: str, validation: Any, ending: str
 ) -> None:
-    record = trained({"task": task}, plain=PLAIN, augmented=AUGMENTED)
+    asked = {"task": task, "data.validation_fraction": 0.1}
+    record = trained(asked, plain=PLAIN, augmented=AUGMENTED)
     record.results["validation"] = validation
     assert headline_of(record, result_rows(record)).endswith(ending)
 
@@ -283,7 +284,8 @@ def test_what_depending_on_the_input_was_worth_is_told_in_points() -> None:
     ]
     told["dependence"] = 0.0
     assert "was worth nothing that can be told from noise" in notes_of(record)[0]
-    few = trained({"task": "classification"}, plain=PLAIN, augmented=AUGMENTED)
+    asked = {"task": "classification", "data.validation_fraction": 0.1}
+    few = trained(asked, plain=PLAIN, augmented=AUGMENTED)
     few.results["validation"] = None
     assert notes_of(few) == [
         "What depending on the input was worth is not known: there were too few validation images."

@@ -116,6 +116,11 @@ def draw_inputs(observed: Observed, *, titles: Sequence[str] | None = None) -> "
         samples = sample_column(observed.samples, lines=lines, columns=n_columns)
         return InputRows(observed.images, [*kept, ColumnGroup("samples", (samples,))], titles)
 
+    if observed.images.shape[-2] == 1:
+        raise ArgumentError(
+            "`observed` must have images of more than one row to be drawn: got signals. Their "
+            "distributions are in aug.distribution(x)."
+        )
     for sacrifice in (3, 2, 1):
         tile = rows(sacrifice, least).tile
         if tile >= LEAST_TILE:
