@@ -3,7 +3,6 @@
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
 
 from instaaug.errors import ArgumentError, InstaAugError
@@ -28,7 +27,8 @@ def replacing(folder: Path) -> Iterator[None]:
     """Make room for a run in the folder of another one, of any kind.
 
     The other run is put aside. It comes back if the new one is refused before it has begun, and
-    is deleted otherwise.
+    is deleted otherwise. What a kill has left aside is cleared away, or comes back, at the next
+    call.
 
     Arguments:
         folder: Of a run, or one that does not exist.
@@ -37,16 +37,16 @@ def replacing(folder: Path) -> Iterator[None]:
         ArgumentError: If there is anything in the folder that no run has made, or another process
             is at work in it; nothing is deleted then.
     """
+    aside = folder.with_name(f".{folder.name}.replaced")
+    if aside.is_dir() and not folder.exists():  # killed before the new run had a folder
+        aside.rename(folder)
     if not folder.exists():
         yield
         return
     _check(folder)
     with Run(folder).hold():
-        aside = next(
-            path
-            for i in count()
-            if not (path := folder.with_name(f".{folder.name}.replaced-{i}")).exists()
-        )
+        if aside.is_dir():  # killed later: the run that is here has replaced it
+            shutil.rmtree(aside)
         folder.rename(aside)
     try:
         yield
