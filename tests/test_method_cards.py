@@ -1,6 +1,5 @@
 """Every method has a card that says what the class says, and a place in the site."""
 
-import importlib.util
 import inspect
 import re
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from instaaug.methods import METHODS
 from instaaug.runs.settings import TrainSettings
 from instaaug.settings import setting_infos
+from tests.support.site_scripts import load_site_script
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs/methods"
@@ -19,12 +19,7 @@ MOST_BYTES, MOST_BYTES_OF_ALL = 150_000, 1_500_000
 
 @pytest.fixture(scope="module")
 def cards() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("cards", ROOT / "docs/.site/method_cards.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_site_script("method_cards")
 
 
 def test_the_cards_say_what_methods_and_results_say(cards: ModuleType) -> None:

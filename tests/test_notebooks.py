@@ -1,12 +1,12 @@
 """Committed notebooks are their scripts, which run; their outputs are there, and small."""
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from tests.support.site_scripts import load_site_script
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = sorted((ROOT / "examples/notebooks").glob("*.py"))
@@ -16,13 +16,7 @@ SLOW = ("which_augmentation", "your_frozen_model")  # several processes; many vi
 
 @pytest.fixture(scope="module")
 def notebooks() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("notebooks", ROOT / "docs/.site/notebooks.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["notebooks"] = module  # its dataclasses look themselves up
-    spec.loader.exec_module(module)
-    return module
+    return load_site_script("notebooks")
 
 
 def test_there_are_the_three_notebooks_and_no_others() -> None:
