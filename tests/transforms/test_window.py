@@ -72,7 +72,7 @@ def test_a_saved_augmenter_has_its_windows(tmp_path: object) -> None:
 
 
 def test_the_envelope_hears_what_a_mean_does_not() -> None:
-    """A loud stretch of noise has the mean of a silent one; the maps differ only there."""
+    """A loud stretch of noise has the mean of a silent one; the maps differ there."""
     torch.manual_seed(0)
     network = make_network("envelope", in_channels=1, width=1.0).eval()
     quiet = torch.zeros(1, 1, 1, 4096)

@@ -129,7 +129,7 @@ def _print_candidates(console: Console, learned: dict[str, Any]) -> None:
             f"Weights of each image's own gain {gain['nats']:+.3f} nats over the same for all "
             f"(95 % interval {gain['low']:+.3f} to {gain['high']:+.3f}).",
         )
-    if gains := learned["gains"]:
+    if gains := learned.get("gains"):  # runs of earlier versions have none
         name, most = learned["chosen"]["name"], max(map(int, counts))
         found = {free: gain_from_dict(gain) for free, gain in gains.items()}
         what = f"{most} views of a head that learned from {name}"

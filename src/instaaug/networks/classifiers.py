@@ -71,6 +71,16 @@ def preact_resnet18(
     return PreActResNet18(n_outputs, width=width, in_channels=in_channels, stem_stride=stride)
 
 
+def describe_auto(image_size: int) -> str:
+    """What the model ``auto`` is for images of this size, in words.
+
+    Example:
+        >>> describe_auto(32), describe_auto(64)
+        ('small_cnn', 'preact_resnet18 of half the width')
+    """
+    return "small_cnn" if image_size <= SMALL_IMAGE else "preact_resnet18 of half the width"
+
+
 @MODELS.register("auto")
 def auto(n_outputs: int, *, in_channels: int, image_size: int, **options: Any) -> nn.Module:
     """small_cnn up to 32 pixels, preact_resnet18 of half the width above."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from instaaug.augmentation import InstaAug
 from instaaug.methods import find_method
-from instaaug.networks.classifiers import SMALL_IMAGE
+from instaaug.networks.classifiers import describe_auto
 from instaaug.runs.build import settle_phi, transform_names
 from instaaug.runs.folder import DataFacts
 from instaaug.runs.settings import TrainSettings
@@ -32,16 +32,9 @@ def _choices(config: TrainSettings, facts: DataFacts) -> Iterator[str]:
     if config.data.image_size is None:
         yield f"images of {facts.decode_size} × {facts.decode_size} pixels"
     if config.model.name == "auto":
-        small = facts.image_size <= SMALL_IMAGE
-        yield f"the model {'small_cnn' if small else 'preact_resnet18 of half the width'}"
-    method = find_method(config.method.name)
-    if config.transforms == ("auto",) and (issubclass(method, InstaAug) or _is_random(config)):
+        yield f"the model {describe_auto(facts.image_size)}"
+    learns = issubclass(find_method(config.method.name), InstaAug)
+    if config.transforms == ("auto",) and (learns or config.method.name == "random"):
         yield " and ".join(transform_names(config))
-    if issubclass(method, InstaAug) and config.phi.goal == "auto":
-        phi = settle_phi(config)
-        if phi.goal == "usefulness":
-            yield "φ that looks for useful views"
-
-
-def _is_random(config: TrainSettings) -> bool:
-    return config.method.name == "random"
+    if learns and config.phi.goal == "auto" and settle_phi(config).goal == "usefulness":
+        yield "φ that looks for useful views"
