@@ -73,7 +73,7 @@ def describe_runs(found: Findings) -> tuple[str, ...]:
         ()
         >>> rows = (rows[0], Row("b", (Score(2.0, None, 1),), (None,)))
         >>> describe_runs(Findings(("x",), rows, ""))
-        ('Seeds: 3 of a; 1 of b.',)
+        ('Seeds: 3, but 1 of b.',)
     """
     names: dict[int, list[str]] = {}
     for row in found.rows:
@@ -82,8 +82,10 @@ def describe_runs(found: Findings) -> tuple[str, ...]:
             names.setdefault(max(counts), []).append(row.name)
     if len(names) < 2:
         return ()
-    words = (f"{n} of {join_words(names[n])}" for n in sorted(names, reverse=True))
-    return (f"Seeds: {'; '.join(words)}.",)
+    usual = max(names, key=lambda n: (len(names[n]), n))
+    others = sorted(names.keys() - {usual}, reverse=True)
+    words = (f"{n} of {join_words(names[n])}" for n in others)
+    return (f"Seeds: {usual}, but {'; '.join(words)}.",)
 
 
 def to_markdown(found: Findings) -> str:
