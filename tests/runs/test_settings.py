@@ -133,7 +133,7 @@ def capture(config: TrainSettings, folder: Path) -> Captured:
         patch.setattr(torch, "set_num_threads", lambda n: found.update(n_threads=n))
         ready = training._prepare(Run(folder), config, [], None)
         loaders = training._loaders(ready.splits, config, ready.trainer, ready.task.cross_fit)
-        training._choose_views(ready.task, ready.splits, config)
+        training._choose_views(ready.task, ready.splits, config, ready.facts)
         if config.task != "contrastive":
             training.evaluate_task(ready.task, ready.splits.test, config)
     batch_size = loaders["train_dataloaders"].batch_size
@@ -717,7 +717,7 @@ def test_a_fit_that_cannot_work_is_refused(values: dict[str, Any], words: str) -
         ("optimizer", get_args(OptimizerName)),
         ("optimizer.schedule", get_args(ScheduleName)),
         ("views.merge", ("auto", *get_args(Merge))),
-        ("views.select", get_args(Select)),
+        ("views.select", ("auto", *get_args(Select))),
     ],
 )
 def test_the_choices_are_those_of_the_library(name: str, known: tuple[str, ...]) -> None:

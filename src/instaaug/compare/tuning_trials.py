@@ -427,7 +427,7 @@ def _image_scores(task: AugmentedTask, loader: BatchLoader, config: TrainSetting
     """The score of the prediction for each image; 1 is best."""
     training = task.training
     predict = make_predictor(
-        task, n_samples=config.views.n_views, select=config.views.select,
+        task, n_samples=config.views.n_views, select=config.views.drawn,
         replace=config.views.replace, seed=config.seed,
     )  # fmt: skip
     batches = BatchLoader(

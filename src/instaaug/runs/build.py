@@ -146,6 +146,8 @@ def load_task(run: Run) -> AugmentedTask:
     if isinstance(task, ContrastiveTask) and run.probe_file.is_file():
         _load_probes(task, run.probe_file)
     _follow_validation(task.augmenter, run)
+    if run.order_file.is_file():
+        task.ordered = InstaAug.load(run.order_file)
     return task.eval()
 
 

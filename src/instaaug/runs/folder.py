@@ -167,6 +167,7 @@ class Run:
         self.results_file = self.path / "results.json"
         self.timing_file = self.path / "timing.json"
         self.augmenter_file = self.path / "aug.safetensors"
+        self.order_file = self.path / "order.safetensors"
         self.checkpoint = self.path / "last.ckpt"
         self.metrics = self.path / "metrics.csv"
         self.model_file = self.path / "model.safetensors"

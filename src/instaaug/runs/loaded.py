@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from instaaug.augmentation import Augmenter
+from instaaug.augmentation import Augmenter, InstaAug
 from instaaug.augmentation.at_test_time import Merging, TestTimeAugmentation
 from instaaug.augmentation.plan import ResizedImage
 from instaaug.augmentation.views import Select
@@ -38,7 +38,7 @@ class LoadedRun:
     Arguments:
         path: The run's folder.
         model: What predicts.
-        augmenter: What makes views.
+        augmenter: What makes views, or made those that the model has learned from.
         prepare: From 8-bit pixels to inputs.
         device: Where inputs must be.
         classes: Names; empty for a regression.
@@ -59,6 +59,7 @@ class LoadedRun:
         make_module: From the number of views, None for what the run was made for and 0 for the
             image alone, to a module from inputs to calibrated outputs.
         replace: Whether the same view may be drawn twice.
+        ordered: Takes views in one order for all images, where these are used in its place.
     """
 
     path: Path
@@ -82,6 +83,7 @@ class LoadedRun:
     make_predictor: Callable[[int | None, float | None], PixelPredictor]
     make_module: Callable[[int | None], TestTimeAugmentation]
     replace: bool = False
+    ordered: InstaAug | None = None
 
 
 def load_run(path: str | Path) -> LoadedRun:
@@ -120,10 +122,10 @@ def _load_trained(run: Run, config: TrainSettings) -> LoadedRun:
         channels=facts.channels,
         mean=facts.mean,
         std=facts.std,
-        merging=task.augmenter.merging,
-        select=config.views.select,
+        merging=(task.ordered or task.augmenter).merging,
+        select=config.views.drawn,
         replace=config.views.replace,
-        n_views=None if task.augmenter.averages_views else 0,
+        n_views=_most_views(task),
         test_views=usual or config.views.n_views,
         ranks_views=False,
         seed=config.seed,
@@ -134,7 +136,15 @@ def _load_trained(run: Run, config: TrainSettings) -> LoadedRun:
         make_module=lambda n: _wrap_trained(
             task, config, usual if n is None else n, facts.image_size
         ),
+        ordered=task.ordered,
     )
+
+
+def _most_views(task: AugmentedTask) -> int | None:
+    """How many views there can be; None for any number."""
+    if task.ordered is not None:
+        return len(all_views(task.ordered))
+    return None if task.augmenter.averages_views else 0
 
 
 def _wrap_trained(
@@ -143,9 +153,7 @@ def _wrap_trained(
     if not n_views:
         alone = ResizedImage(image_size, 1.0)
         return TestTimeAugmentation(task.augmenter, task.predictor, 1, whole=alone)
-    return task.augmenter.wrap(
-        task.predictor, n_views, select=config.views.select, replace=config.views.replace
-    )
+    return task.wrap_views(n_views, select=config.views.drawn, replace=config.views.replace)
 
 
 def _usual_views(run: Run, config: TrainSettings, augmenter: Augmenter) -> int:
@@ -167,7 +175,7 @@ def _make_trained_predictor(
     n = most if n_views is None or config.method.name == "none" else n_views
     if certainty is None:
         predict = make_predictor(
-            task, n_samples=n, select=config.views.select, replace=config.views.replace,
+            task, n_samples=n, select=config.views.drawn, replace=config.views.replace,
             seed=config.seed,
         )  # fmt: skip
 
@@ -180,10 +188,9 @@ def _make_trained_predictor(
             "`certainty` needs a run that tells classes apart from several views: this one does "
             "not. Leave it out."
         )
-    wrapped = task.augmenter.wrap(
-        task.predictor, n, select=config.views.select, replace=config.views.replace,
-        certainty=certainty,
-    ).eval()  # fmt: skip
+    wrapped = task.wrap_views(
+        n, select=config.views.drawn, replace=config.views.replace, certainty=certainty
+    ).eval()
     generator = torch.Generator(task.mean.device).manual_seed(config.seed)
 
     @torch.no_grad()

@@ -115,12 +115,14 @@ def _observe_batch(
             run, x, n_views, min(n_shown, n_views), generator, replace_drawn=run.replace,
             targets=targets,
         )  # fmt: skip
+        if run.ordered is not None:
+            seen = _reorder(run.ordered, seen, x, run)
         outputs = torch.stack([_outputs(run, x, theta) for theta in seen.theta])
         merged = _merge_cumulatively(run.merging, outputs, Views(seen.theta, seen.weight))
         views = _shrink(seen.samples.flatten(0, 1), STRIP).unflatten(0, seen.samples.shape[:2])
         factors, outlines = seen.factors, seen.outlines
     final = merged[-1] if n_views else plain
-    aug = run.augmenter
+    aug = run.ordered or run.augmenter
     return Observations(
         pictures=_shrink(pixels.float() / 255, PICTURE),
         views=views,
@@ -133,6 +135,15 @@ def _observe_batch(
         keeps_original=isinstance(aug, InstaAug) and aug.settings.keep_original,
         outlines=outlines,
     )
+
+
+def _reorder(ordered: InstaAug, seen: Observed, x: Tensor, run: LoadedRun) -> Observed:
+    """The same distributions, but the views that predictions are from."""
+    n, n_rendered = len(seen.theta), len(seen.samples)
+    used = observe(ordered, x, n, n_rendered=n_rendered, mean=run.mean, std=run.std)
+    pairs = zip(seen.factors, used.factors, strict=True)
+    factors = tuple(replace(known, theta=taken.theta) for known, taken in pairs)
+    return replace(used, factors=factors)
 
 
 def _outputs(

@@ -394,10 +394,17 @@ class ViewSettings(Settings):
         "What test-time augmentation averages, and with which weights; auto is the method's own "
         "way, or, if that is the mean, by confidence where validation images say so.",
     )
-    select: Literal["sample", "top"] = setting(
-        "sample", "Draw views at test time, or take the most representative."
+    select: Literal["auto", "sample", "top"] = setting(
+        "auto",
+        "Draw views at test time, or take the most representative; auto draws them or, for crops, "
+        "learns one order of boxes for all images where validation images say that it is better.",
     )
     replace: bool = setting(False, "Whether the same view may be drawn twice.")
+
+    @property
+    def drawn(self) -> Literal["sample", "top"]:
+        """How views are chosen where no order of them was learned."""
+        return "sample" if self.select == "auto" else self.select
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,7 @@ from instaaug.tasks.cross_fit import CrossFit, make_cross_fit
 from instaaug.tasks.diagnostics import describe_diagnostics, measure_augmentation
 from instaaug.tasks.representation import Representation, collect_features
 from instaaug.tasks.view_choice import FEWEST, MOST_IMAGES, ViewChoice, choose_test_views
+from instaaug.tasks.view_order import can_order, count_images, learn_order, makes_crops_alone
 
 __all__ = [
     "evaluate_task",
@@ -207,7 +208,7 @@ def _score_predictions(
         predictors["augmented"] = make_predictor(
             task,
             n_samples=n_samples,
-            select=config.views.select,
+            select=config.views.drawn,
             replace=config.views.replace,
             seed=config.seed,
         )
@@ -327,7 +328,9 @@ def _fit(
     if not trainer.is_global_zero:
         return {}
     task.to(trainer.strategy.root_device)
-    choice = _choose_views(task, splits, config)
+    choice = _choose_views(task, splits, config, facts)
+    if task.ordered is not None:
+        task.ordered.save(run.order_file)
     if task.augmenter.state_dict():
         if isinstance(task.augmenter, InstaAug):
             task.augmenter.save(run.augmenter_file)
@@ -375,14 +378,15 @@ def share_validation(
 
 
 def _choose_views(
-    task: AugmentedTask, splits: DataSplits, config: TrainSettings
+    task: AugmentedTask, splits: DataSplits, config: TrainSettings, facts: DataFacts
 ) -> ViewChoice | None:
-    """Let validation images decide how the augmenter is used at test time.
+    """Let validation images decide how views are used at test time.
 
     Arguments:
-        task: With the trained model; its augmenter follows the decision.
+        task: With the trained model; it follows the decision.
         splits: The images.
-        config: What it may decide.
+        config: What they may decide.
+        facts: On the images.
 
     Returns:
         The decision; None if there are no such images, or nothing to decide.
@@ -402,16 +406,47 @@ def _choose_views(
         _some_batches(unseen, MOST_IMAGES, config),
         n_views=config.views.n_views,
         merge=None if is_open else aug.merge,
-        select=config.views.select,
-        replace=config.views.replace,
+        select=config.views.drawn,
+        replace_drawn=config.views.replace,
         dependence=None if wanted == "auto" else wanted,
         seed=config.seed,
     )
-    if choice is not None:
-        rule = choice.merging
-        aug.set_merging(rule.merge, rule.sharpness, rule.calibration)
-        if isinstance(aug, InstaAug) and choice.dependence is not None:
-            aug.set_dependence(choice.dependence)
+    if choice is None:
+        return None
+    rule = choice.merging
+    aug.set_merging(rule.merge, rule.sharpness, rule.calibration)
+    if isinstance(aug, InstaAug) and choice.dependence is not None:
+        aug.set_dependence(choice.dependence)
+    if config.views.select == "auto" and makes_crops_alone(aug):
+        choice = _choose_order(task, splits, config, facts, choice)
+    return choice
+
+
+def _choose_order(
+    task: SupervisedTask,
+    splits: DataSplits,
+    config: TrainSettings,
+    facts: DataFacts,
+    choice: ViewChoice,
+) -> ViewChoice:
+    """Learn one order of boxes for all images; the task takes it if it beats drawn views."""
+    images, n_views = splits.validation, config.views.n_views
+    assert images is not None  # noqa: S101  # the choice is from them
+    n_images = count_images(
+        len(images), n_train=len(splits.train), n_epochs=config.trainer.max_epochs
+    )
+    if not n_images or not can_order(n_views):
+        return choice
+    drawn = make_predictor(
+        task, n_samples=n_views, select=config.views.drawn, replace=config.views.replace,
+        seed=config.seed,
+    )  # fmt: skip
+    order = learn_order(
+        task, images, drawn, n_images=n_images, n_views=n_views, size=facts.image_size,
+        batch_size=config.data.batch_size, seed=config.seed,
+    )  # fmt: skip
+    choice = choice.beside(order)
+    task.ordered = choice.ordered
     return choice
 
 
@@ -602,7 +637,7 @@ def _features(
         task,
         n_samples=n_samples,
         merge="logit",
-        select=config.views.select,
+        select=config.views.drawn,
         replace=config.views.replace,
         seed=config.seed,
         model=task.model.encoder,

@@ -46,7 +46,7 @@ def make_predictor(
 
     Arguments:
         task: Holds the model, the augmenter and the normalization.
-        n_samples: Samples per image; 0 for the images as they are.
+        n_samples: Views per image; 0 for the images as they are.
         merge: What is averaged; the augmenter's own choice by default.
         select: How samples are chosen.
         replace: Whether the same choice may be drawn twice.
@@ -54,20 +54,19 @@ def make_predictor(
         model: What predicts, in place of the task's own predictor; an encoder gives features.
     """
     task.eval()
-    model = model or task.predictor
-    wrapped: nn.Module | None = None
+    wrapped = None
     if n_samples:
-        wrapped = task.augmenter.wrap(
-            model, n_samples, merge=merge, select=select, replace=replace
-        )
-        wrapped.eval()
+        wrapped = task.wrap_views(
+            n_samples, model=model, merge=merge, select=select, replace=replace
+        ).eval()
+    alone = model or task.predictor
     generator = torch.Generator(task.mean.device).manual_seed(seed)
 
     @torch.no_grad()
     def predict(x: Tensor) -> Tensor:
         x = task.normalize(x.to(task.mean.device))
         if wrapped is None:
-            return model(task.augmenter.canonical(x))
+            return alone(task.augmenter.canonical(x))
         return wrapped(x, generator)
 
     return predict

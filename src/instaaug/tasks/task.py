@@ -21,6 +21,8 @@ from instaaug.augmentation import (
     HeldOutLearner,
     InstaAug,
 )
+from instaaug.augmentation.at_test_time import TestTimeAugmentation
+from instaaug.augmentation.views import Merge, Select
 from instaaug.data import LabeledImages
 from instaaug.errors import ArgumentError, NonFiniteError
 from instaaug.functional.processes import (
@@ -97,6 +99,10 @@ class AugmentedTask(LightningModule, ABC):
             these alone, in steps of its own, with the model in evaluation mode. The loader has to
             leave them out: ``BatchLoader(..., left_out=cross_fit.rows)``.
         seed: Decides the draws.
+
+    Attributes:
+        ordered: Takes views in one order for all images, where that was found to be better at test
+            time than to draw them.
     """
 
     mean: Tensor
@@ -130,6 +136,7 @@ class AugmentedTask(LightningModule, ABC):
         self.automatic_optimization = False  # two optimizers take their steps together
         model = augmenter.adapt(model)
         self.model, self.augmenter = model, augmenter
+        self.ordered: InstaAug | None = None
         augmenter.attach(model)
         self.optimization = optimization or Optimization(weight_decay=5e-4, schedule="one_cycle")
         self.phi_optimization = phi_optimization or Optimization("adam", 1e-3)
@@ -178,6 +185,33 @@ class AugmentedTask(LightningModule, ABC):
     def predictor(self) -> nn.Module:
         """The module that predicts once training is over."""
         return self.model
+
+    def wrap_views(
+        self,
+        n_views: int,
+        *,
+        model: nn.Module | None = None,
+        merge: Merge | None = None,
+        select: Select = "sample",
+        replace: bool = False,
+        certainty: float | None = None,
+    ) -> TestTimeAugmentation:
+        """What predicts from several views: in one order for all images, or drawn.
+
+        Arguments:
+            n_views: How many, at most.
+            model: What sees drawn views, in place of what predicts.
+            merge: How outputs for drawn views become one; the augmenter's own choice by default.
+            select: How drawn views are chosen.
+            replace: Whether the same view may be drawn twice.
+            certainty: Probability of the top class at which an image needs no further view.
+        """
+        if self.ordered is not None and model is None and merge is None:
+            return self.ordered.wrap(self.predictor, n_views, certainty=certainty)
+        return self.augmenter.wrap(
+            model or self.predictor, n_views, merge=merge, select=select, replace=replace,
+            certainty=certainty,
+        )  # fmt: skip
 
     @override
     def forward(self, x: Tensor) -> Tensor:

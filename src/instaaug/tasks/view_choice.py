@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -28,6 +28,7 @@ from instaaug.frozen.learning import choose_sharpness
 from instaaug.frozen.table import ViewTable
 from instaaug.networks.model_interface import as_input_of
 from instaaug.tasks.supervised import SupervisedTask
+from instaaug.tasks.view_order import ViewOrder
 
 __all__ = ["FEWEST", "MOST_IMAGES", "ViewChoice", "choose_test_views"]
 
@@ -52,6 +53,8 @@ class ViewChoice:
         worth: By the number of views: what depending on the input adds to the accuracy. Half of
             the images choose the dependence that the other half judges.
         nats: What it adds to the mean log-likelihood, judged in the same way.
+        order: One order of views for all images, if one was learned; it takes the place of drawn
+            views if it is better.
     """
 
     n_images: int
@@ -61,6 +64,18 @@ class ViewChoice:
     dependence: float | None
     worth: Mapping[int, Gain]
     nats: float = 0.0
+    order: ViewOrder | None = None
+
+    def beside(self, order: ViewOrder) -> "ViewChoice":
+        """The same, with an order that was learned, which is used if it is better."""
+        if not order.is_better:
+            return replace(self, order=order)
+        return replace(self, order=order, n_views=order.n_views, gain=order.gain)
+
+    @property
+    def ordered(self) -> InstaAug | None:
+        """What takes views in one order for all images, if these are used."""
+        return self.order.augmenter if self.order is not None and self.order.is_better else None
 
     @property
     def dependence_in_words(self) -> str | None:
@@ -72,8 +87,12 @@ class ViewChoice:
     @property
     def verdict(self) -> str:
         """A sentence on whether to use views."""
-        seen_on = f"on {self.n_images:,} validation images"
-        return describe_verdict(self.n_views, self.gain, seen_on=seen_on)
+        if self.order is None or not self.order.is_better or self.n_views == 1:
+            seen_on = f"on {self.n_images:,} validation images"
+            return describe_verdict(self.n_views, self.gain, seen_on=seen_on)
+        use = f"{self.n_views} views in one order for all"
+        seen_on = f"cross-validated on {self.order.n_images:,} validation images"
+        return describe_verdict(use, self.gain, seen_on=seen_on)
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
@@ -87,6 +106,7 @@ class ViewChoice:
             "dependence": self.dependence,
             "worth": {str(n): gain_to_dict(gain) for n, gain in self.worth.items()},
             "nats": self.nats,
+            "order": None if self.order is None else self.order.to_dict(),
             "verdict": self.verdict,
             "dependence_in_words": self.dependence_in_words,
         }
@@ -100,7 +120,7 @@ def choose_test_views(
     n_views: int,
     merge: Merge | None = None,
     select: Select = "sample",
-    replace: bool = False,
+    replace_drawn: bool = False,
     dependence: float | None = None,
     seed: int = 0,
 ) -> ViewChoice | None:
@@ -116,7 +136,7 @@ def choose_test_views(
         n_views: Views of each.
         merge: How they are merged; the mean or by confidence, whichever is better, if absent.
         select: How they are chosen.
-        replace: Whether the same choice may be drawn twice.
+        replace_drawn: Whether the same choice may be drawn twice.
         dependence: How much φ depends on the input; chosen if absent.
         seed: Decides the draws, which are as similar as can be for all dependences.
 
@@ -136,7 +156,7 @@ def choose_test_views(
     for number in dict.fromkeys(numbers) if shrinks else (1.0,):
         with _depending(aug, number):
             outputs, weight = _outputs(
-                task, kept, n_views, select=select, replace=replace, seed=seed
+                task, kept, n_views, select=select, replace=replace_drawn, seed=seed
             )
         rule = rule or _choose_merging(plain, outputs, targets, seed)
         merged[number] = rule.merge_outputs(outputs, weight)

@@ -1,0 +1,149 @@
+"""One order of views for all images, learned for a trained model from images it has not seen."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from instaaug.augmentation import Augmenter, InstaAug
+from instaaug.augmentation.worth import Gain
+from instaaug.data import LabeledImages
+from instaaug.data.labeled import evenly_spaced_indices
+from instaaug.frozen.calibration import fit_temperature
+from instaaug.frozen.fit import DEFAULT_CROPS, fit_tta
+from instaaug.tasks.evaluation import Predictor
+from instaaug.tasks.loader import BatchLoader
+from instaaug.tasks.supervised import SupervisedTask
+from instaaug.transforms import Composition, Crop
+
+__all__ = ["ViewOrder", "can_order", "count_images", "learn_order", "makes_crops_alone"]
+
+N_BOXES = sum(places**2 for _, places in DEFAULT_CROPS.levels)
+FEWEST = 100  # images that an order can be learned from
+MOST_IMAGES = 1000
+PASSES_PER_STEP = 3  # a forward and a backward pass, in forward passes
+SHARE = 0.1  # of the passes of training that learning an order may take
+
+
+@dataclass(frozen=True, eq=False)
+class ViewOrder:
+    """An order of views, and what it is worth on the images it was learned from.
+
+    Arguments:
+        augmenter: Takes views in this order.
+        n_images: How many images it was learned from; all of its scores are cross-validated.
+        n_views: How many views to use; 1 if they are not surely better than the image alone.
+        gain: What they add to the accuracy of the image alone.
+        accuracy: With as many views as were asked for.
+        nll: Their mean negative log-likelihood, at the best temperature.
+        drawn_accuracy: With as many views that the method has drawn.
+        drawn_nll: Their mean negative log-likelihood, at the best temperature.
+    """
+
+    augmenter: InstaAug
+    n_images: int
+    n_views: int
+    gain: Gain
+    accuracy: float
+    nll: float
+    drawn_accuracy: float
+    drawn_nll: float
+
+    @property
+    def is_better(self) -> bool:
+        """Whether these views make the true classes more likely than drawn ones do."""
+        return self.nll < self.drawn_nll
+
+    def to_dict(self) -> dict[str, Any]:
+        """Scores, ready for JSON."""
+        names = ("n_images", "accuracy", "nll", "drawn_accuracy", "drawn_nll", "is_better")
+        return {name: getattr(self, name) for name in names}
+
+
+def makes_crops_alone(augmenter: Augmenter) -> bool:
+    """Whether all that an augmenter does is to crop, so that boxes can take the place of draws."""
+    transform = getattr(augmenter, "transform", None)
+    if isinstance(transform, Composition):
+        return all(isinstance(one, Crop) for one in transform.transforms)
+    return isinstance(transform, Crop)
+
+
+def can_order(n_views: int) -> bool:
+    """Whether there are enough boxes for so many views, and anything to order."""
+    return 1 < n_views <= N_BOXES
+
+
+def count_images(n_known: int, *, n_train: int, n_epochs: int) -> int:
+    """How many images to learn an order from; 0 if they are too few.
+
+    Every box of every image takes a pass of the model. Together these may take no more than
+    ``SHARE`` of the time of training.
+
+    Arguments:
+        n_known: Images that the model has not learned from.
+        n_train: Images that it has learned from.
+        n_epochs: How often.
+
+    Example:
+        >>> count_images(5000, n_train=50_000, n_epochs=100)
+        1000
+        >>> count_images(400, n_train=2000, n_epochs=10)
+        200
+        >>> count_images(60, n_train=2000, n_epochs=10)
+        0
+    """
+    paid = int(SHARE * PASSES_PER_STEP * n_train * n_epochs / N_BOXES)
+    found = min(n_known, MOST_IMAGES, paid)
+    return found if found >= FEWEST else 0
+
+
+def learn_order(
+    task: SupervisedTask,
+    images: LabeledImages,
+    predict_drawn: Predictor,
+    *,
+    n_images: int,
+    n_views: int,
+    size: int,
+    batch_size: int,
+    seed: int,
+) -> ViewOrder:
+    """Order the boxes of ``DEFAULT_CROPS`` for all images, and compare that with drawn views.
+
+    Arguments:
+        task: With the trained model.
+        images: From which the model has not learned.
+        predict_drawn: Predicts from as many views that the method draws.
+        n_images: How many to take, from all over the images.
+        n_views: How many views predictions will take.
+        size: Side in pixels of what the model sees.
+        batch_size: Images at a time.
+        seed: Decides the folds.
+    """
+    chosen = images.subset(evenly_spaced_indices(len(images), n_images))
+    aug = fit_tta(
+        task.predictor, chosen, DEFAULT_CROPS, n_samples=n_views, features="none", size=size,
+        mean=task.mean.flatten().tolist(), std=task.std.flatten().tolist(), sizes=(), seed=seed,
+    )  # fmt: skip
+    found = aug.validation
+    assert found is not None  # noqa: S101  # there are images enough
+    row = next(row for row in found.rows if row.name == "learned views")
+    outputs, targets = _predict_all(predict_drawn, BatchLoader(chosen, batch_size))
+    return ViewOrder(
+        augmenter=aug,
+        n_images=len(chosen),
+        n_views=found.n_views,
+        gain=found.gain,
+        accuracy=row.accuracy,
+        nll=row.nll,
+        drawn_accuracy=float((outputs.argmax(dim=1) == targets).double().mean()),
+        drawn_nll=float(F.cross_entropy(outputs / fit_temperature(outputs, targets), targets)),
+    )
+
+
+def _predict_all(predict: Predictor, batches: BatchLoader) -> tuple[Tensor, Tensor]:
+    pairs = [(predict(x).float().cpu(), targets.long()) for x, targets in batches]
+    outputs, targets = zip(*pairs, strict=True)
+    return torch.cat(outputs), torch.cat(targets)

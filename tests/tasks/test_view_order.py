@@ -1,0 +1,92 @@
+"""One order of boxes for all images, learned for a model whose best box is known."""
+
+import pytest
+import torch
+
+from instaaug import InstaAug
+from instaaug import transforms as T
+from instaaug.augmentation import Augmenter
+from instaaug.methods import FixedViews, RandomAugmentation
+from instaaug.tasks import SupervisedTask, make_predictor
+from instaaug.tasks.view_order import (
+    FEWEST,
+    MOST_IMAGES,
+    N_BOXES,
+    ViewOrder,
+    can_order,
+    count_images,
+    learn_order,
+    makes_crops_alone,
+)
+from tests.support.bright_corners import CORNER, SIDE, Brightness, bright_corners
+
+
+def order_for(augmenter: Augmenter, *, sureness: float = 8.0, n_views: int = 3) -> ViewOrder:
+    task = SupervisedTask(Brightness(sureness), augmenter, num_classes=2, mean=(0.5,), std=(0.5,))
+    drawn = make_predictor(task, n_samples=n_views)
+    return learn_order(
+        task, bright_corners(200), drawn, n_images=150, n_views=n_views, size=SIDE,
+        batch_size=64, seed=0,
+    )  # fmt: skip
+
+
+def random_crops() -> RandomAugmentation:
+    return RandomAugmentation(T.Crop(), sizes=(0.4, 1.0), size=SIDE)
+
+
+def test_the_box_that_tells_the_class_comes_first() -> None:
+    found = order_for(random_crops())
+    assert found.n_images == 150
+    x = torch.zeros(1, 3, SIDE, SIDE)
+    views = found.augmenter.views(x, 2, select="top")
+    assert views.theta[0, 0].tolist() == [0.0, 0.0, 2.0, 2.0]  # the image itself
+    assert views.theta[1, 0].tolist() == pytest.approx(CORNER)
+
+
+def test_an_order_that_beats_draws_says_by_how_much() -> None:
+    found = order_for(random_crops())
+    assert found.is_better
+    assert found.accuracy > found.drawn_accuracy + 0.1
+    assert found.n_views == 3
+    difference, (low, _) = found.gain
+    assert difference > low > 0
+    assert found.to_dict()["is_better"] is True
+
+
+def test_a_method_that_knows_the_corner_keeps_its_own_views() -> None:
+    known = FixedViews([CORNER], size=SIDE)
+    assert not order_for(known, n_views=2).is_better
+
+
+def test_a_model_that_sees_nothing_needs_no_views() -> None:
+    assert order_for(random_crops(), sureness=0.0).n_views == 1
+
+
+def test_the_model_comes_back_as_it_was() -> None:
+    task = SupervisedTask(Brightness(8.0), random_crops(), num_classes=2)
+    task.train()
+    learn_order(
+        task, bright_corners(120), make_predictor(task, n_samples=2), n_images=100, n_views=2,
+        size=SIDE, batch_size=64, seed=0,
+    )  # fmt: skip
+    assert all(parameter.requires_grad for parameter in task.model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("transform", "alone"),
+    [("crop", True), (("crop", "flip"), False), ("rotation", False)],
+)
+def test_only_crops_can_be_ordered(transform: str | tuple[str, ...], alone: bool) -> None:
+    assert makes_crops_alone(InstaAug(transform)) is alone
+
+
+def test_an_order_needs_several_views_and_no_more_than_there_are_boxes() -> None:
+    assert [can_order(n) for n in (1, 2, N_BOXES, N_BOXES + 1)] == [False, True, True, False]
+
+
+def test_an_order_takes_a_tenth_of_the_passes_of_training_at_most() -> None:
+    n_train, n_epochs = 3000, 10
+    n = count_images(10_000, n_train=n_train, n_epochs=n_epochs)
+    assert n * N_BOXES == pytest.approx(0.1 * 3 * n_train * n_epochs)
+    assert count_images(10_000, n_train=10**6, n_epochs=10) == MOST_IMAGES
+    assert count_images(FEWEST - 1, n_train=10**6, n_epochs=10) == 0
