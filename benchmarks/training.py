@@ -3,7 +3,8 @@
 20 classes of Tiny-ImageNet with 100 photos each, views of 32 pixels cut from 64, a narrow
 PreActResNet-18, 50 epochs: without augmentation the model overfits. An oracle that knows where
 the objects are (``oracle.py``) shows what crops could be worth. Every model is scored with its own
-views, with crops of random place and size, and with the oracle's.
+views, with boxes in one order for all images, learned on validation images, with crops of random
+place and size, and with the oracle's.
 
 Needs INSTAAUG_DATA, a folder with the original files in ``tiny-imagenet`` or
 ``tiny-imagenet-30``. All is one ``instaaug compare``, which goes on where it stopped; a run takes
@@ -31,7 +32,14 @@ from instaaug.runs.build import load_task
 from instaaug.runs.folder import Run
 from instaaug.runs.training import load_splits
 from instaaug.stats import paired_t_test, t_interval
-from instaaug.tasks import AugmentedTask, BatchLoader, evaluate
+from instaaug.tasks import (
+    AugmentedTask,
+    BatchLoader,
+    SupervisedTask,
+    evaluate,
+    make_predictor,
+)
+from instaaug.tasks.view_order import FEWEST, learn_order, makes_crops_alone
 from instaaug.transforms import Crop
 
 __all__ = ["choose_on_validation", "load", "main", "make_table", "score_views"]
@@ -39,7 +47,7 @@ __all__ = ["choose_on_validation", "load", "main", "make_table", "score_views"]
 ROOT = Path(__file__).parents[1]
 CONFIGS = Path("configs") / "tiny_imagenet"
 RUNS = Path("runs") / "training"
-SEEDS = 2
+SEEDS = 5
 REFERENCE = "random-0.35"
 COMMAND = (
     "instaaug", "compare", "benchmarks.training:load",
@@ -60,8 +68,9 @@ NOTE = (
 N_CLASSES = 20
 N_VALIDATION = 50  # of each class
 N_TEST = 150  # of each class, the same for every seed
-N_VIEWS = 10
+N_VIEWS, FEW_VIEWS = 10, 4
 N_AT_ONCE = 100
+VIEWS = ("own 4", "ordered 4", "ordered", "uniform", "oracle")
 
 
 def load(seed: int, n_images: int = 100) -> DataSplits:
@@ -90,7 +99,8 @@ def load(seed: int, n_images: int = 100) -> DataSplits:
 def score_views(folder: Path) -> dict[str, float]:
     """Accuracies of a run, kept in its folder.
 
-    With uniform crops and with the oracle's in the test; with its own on validation images.
+    With uniform crops, with the oracle's and with ordered boxes in the test; with four views, too,
+    of its own and ordered; with its own on validation images.
     """
     kept = folder / "views.json"
     if kept.is_file():
@@ -107,12 +117,27 @@ def score_views(folder: Path) -> dict[str, float]:
         "oracle": _accuracy(task, oracle, splits.test),
         "validation": _accuracy(task, task.augmenter, splits.validation),
     }
+    known = len(splits.validation)
+    if isinstance(task, SupervisedTask) and makes_crops_alone(task.augmenter) and known >= FEWEST:
+        few, many = FEW_VIEWS, N_VIEWS
+        order = learn_order(
+            task, splits.validation, make_predictor(task, n_samples=many),
+            n_images=known, n_views=many, size=facts.image_size,
+            batch_size=N_AT_ONCE, seed=config.seed,
+        )  # fmt: skip
+        scores |= {
+            "own 4": _accuracy(task, task.augmenter, splits.test, few),
+            "ordered 4": _accuracy(task, order.augmenter, splits.test, few),
+            "ordered": _accuracy(task, order.augmenter, splits.test, many),
+        }
     kept.write_text(json.dumps(scores))
     return scores
 
 
-def _accuracy(task: AugmentedTask, views: Augmenter, images: LabeledImages) -> float:
-    wrapped = views.wrap(task.predictor, N_VIEWS).eval()
+def _accuracy(
+    task: AugmentedTask, views: Augmenter, images: LabeledImages, n_views: int = N_VIEWS
+) -> float:
+    wrapped = views.wrap(task.predictor, n_views).eval()
     generator = torch.Generator().manual_seed(0)
 
     @torch.no_grad()
@@ -163,9 +188,9 @@ def _all_rows(folder: Path) -> list[dict[str, Any]]:
 def _summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Means over seeds, the interval of the accuracy that counts, and what φ knows."""
     own = [row["augmented"] or row["plain"] for row in rows]
-    numbers = ("plain", "uniform", "oracle", "mutual information", "loss_correlation",
-               "own_loss_correlation", "entropy", "seconds")  # fmt: skip
-    means = {name: [row[name] for row in rows if row[name] is not None] for name in numbers}
+    numbers = ("plain", *VIEWS, "mutual information", "loss_correlation", "own_loss_correlation",
+               "entropy", "seconds")  # fmt: skip
+    means = {name: [r[name] for r in rows if r.get(name) is not None] for name in numbers}
     return {
         "seeds": len(rows),
         "accuracy": sum(own) / len(own),
@@ -209,7 +234,8 @@ def main() -> None:
     rows = _all_rows(ROOT / RUNS)
     table = make_table(rows)
     for name, found in sorted(table.items(), key=lambda item: -item[1]["accuracy"]):
-        views = "  ".join(f"{view} {found[view]:.1%}" for view in ("plain", "uniform", "oracle"))
+        kinds = [kind for kind in ("plain", *VIEWS) if kind in found]
+        views = "  ".join(f"{kind} {found[kind]:.1%}" for kind in kinds)
         known = "  ".join(
             f"{what} {found[what]:.3f}"
             for what in ("mutual information", "loss_correlation", "own_loss_correlation")
