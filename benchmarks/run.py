@@ -14,6 +14,7 @@ from benchmarks import (
     input_pipeline,
     leaderboard,
     memory,
+    mirrored_views,
     phi_resolution,
     reliability,
     retrieval,
@@ -37,7 +38,7 @@ PRINTING = {
     for m in (
         *(budgets, memory, scaling, where_time_goes, phi_resolution, variance, rotation),
         *(color, tiny_imagenet, training, leaderboard, contrastive),
-        *(frozen, exact_gradient, transfer, retrieval, signals, reliability),
+        *(frozen, mirrored_views, exact_gradient, transfer, retrieval, signals, reliability),
     )
 }
 
