@@ -80,6 +80,7 @@ class Validation:
         whole: One larger image that is to be preferred to views, if there is one.
         gain: What these, or the larger image, add to the accuracy of the image alone, with its
             95 % interval.
+        gains: The same, by the number of views.
     """
 
     n_images: int
@@ -92,6 +93,7 @@ class Validation:
     n_views: int
     whole: ResizedImage | None
     gain: Gain
+    gains: Mapping[int, Gain]
 
     @property
     def dependence_in_words(self) -> str:
@@ -216,6 +218,7 @@ def validate(
         n_views=n_views,
         whole=whole,
         gain=accuracy_gain(used, right[0]),
+        gains={n: accuracy_gain(right[n - 1], right[0]) for n in counts},
     )
 
 

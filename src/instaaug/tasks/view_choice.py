@@ -21,7 +21,6 @@ from instaaug.augmentation.worth import (
     describe_dependence,
     describe_verdict,
     gain_to_dict,
-    is_surely_lower,
 )
 from instaaug.frozen.calibration import fit_temperature
 from instaaug.frozen.learning import choose_sharpness
@@ -127,8 +126,9 @@ def choose_test_views(
     """Choose how to merge views, how much they depend on the input, and whether to use them.
 
     The likelihood decides, at a temperature that suits it: of the sharpness of merging, the best;
-    a dependence above 0, and views at all, only if that is better by more than a standard error.
-    The augmenter comes back as it was.
+    views at all, if they are better than the image alone, for the model has learned from such; a
+    dependence above 0 only if that is better by more than a standard error. The augmenter comes
+    back as it was.
 
     Arguments:
         task: With the trained model; all inputs share what its φ says they do.
@@ -172,7 +172,7 @@ def choose_test_views(
     return ViewChoice(
         n_images=len(targets),
         merging=rule,
-        n_views=n_views if is_surely_lower(losses[chosen], alone[0.0]) else 1,
+        n_views=n_views if losses[chosen].mean() < alone[0.0].mean() else 1,
         gain=accuracy_gain(right[chosen], alone_right[0.0]),
         dependence=chosen if shrinks else None,
         worth=worth,

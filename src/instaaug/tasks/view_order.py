@@ -34,8 +34,9 @@ class ViewOrder:
     Arguments:
         augmenter: Takes views in this order.
         n_images: How many images it was learned from; all of its scores are cross-validated.
-        n_views: How many views to use; 1 if they are not surely better than the image alone.
-        gain: What they add to the accuracy of the image alone.
+        n_views: How many views to use; 1 if they do not make the true classes more likely than
+            the image alone does.
+        gain: What the views that were asked for add to the accuracy of the image alone.
         accuracy: With as many views as were asked for.
         nll: Their mean negative log-likelihood, at the best temperature.
         drawn_accuracy: With as many views that the method has drawn.
@@ -129,15 +130,18 @@ def learn_order(
     )  # fmt: skip
     found = aug.validation
     assert found is not None  # noqa: S101  # there are images enough
-    row = next(row for row in found.rows if row.name == "learned views")
+    alone, views = (
+        next(row for row in found.rows if row.name == name)
+        for name in ("the image alone", "learned views")
+    )
     outputs, targets = _predict_all(predict_drawn, BatchLoader(chosen, batch_size))
     return ViewOrder(
         augmenter=aug,
         n_images=len(chosen),
-        n_views=found.n_views,
-        gain=found.gain,
-        accuracy=row.accuracy,
-        nll=row.nll,
+        n_views=n_views if views.nll < alone.nll else 1,
+        gain=found.gains[n_views],
+        accuracy=views.accuracy,
+        nll=views.nll,
         drawn_accuracy=float((outputs.argmax(dim=1) == targets).double().mean()),
         drawn_nll=float(F.cross_entropy(outputs / fit_temperature(outputs, targets), targets)),
     )
