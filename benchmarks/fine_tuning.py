@@ -1,8 +1,7 @@
 """Does learned augmentation help to fine-tune a pre-trained network? Lite0 on 81 groceries.
 
 Needs INSTAAUG_DATA, a folder with ``groceries-81``. All is one ``instaaug compare`` of three
-seeds, about an hour of one core, which goes on where it stopped: ``python -m
-benchmarks.fine_tuning``. It has not been run yet, so that ``benchmarks.run`` does not list it.
+seeds, about eighty minutes of one core, which goes on where it stopped.
 """
 
 import os

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.compared import method_rows, run_rows
+from benchmarks.compared import run_rows
 from benchmarks.oracle import OracleCrops, load_photos, photo_folder
 from benchmarks.record import save
 from instaaug.augmentation import Augmenter
@@ -246,7 +246,6 @@ def main() -> None:
         "command": " ".join(COMMAND),
         "note": NOTE,
         "table": table,
-        "methods": method_rows(ROOT / RUNS, reference=REFERENCE),
         "runs": rows,
     }
     save("training", {}, findings=findings, seeds=SEEDS)

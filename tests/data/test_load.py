@@ -305,7 +305,9 @@ def test_a_function_that_is_none_is_refused(
     ("source", "error", "words"),
     [
         ("sprits", UnknownNameError, "no data set, folder or file called 'sprits'.*'sprites'"),
-        ("no/folder", FileNotFoundError, "There is no folder or file 'no/folder'"),
+        ("shaps", UnknownNameError, "called 'shaps'. Did you mean 'shapes'"),
+        ("shapes/circels", FileNotFoundError, "'shapes/circels'. Did you mean 'shapes/circles'"),
+        ("no/folder", FileNotFoundError, r"There is no folder or file 'no/folder'\.$"),
         ("no.csv", FileNotFoundError, r"There is no folder or file 'no\.csv'"),
         ("cat.png", ArgumentError, r"got 'cat\.png'\. A single image is for `instaaug predict`"),
     ],
@@ -314,6 +316,7 @@ def test_what_is_no_data_set_is_refused(
     source: str, error: type[Exception], words: str, tmp_path: Path
 ) -> None:
     picture(0).save(tmp_path / "cat.png")
+    (tmp_path / "shapes" / "circles").mkdir(parents=True)
     with pytest.raises(error, match=words):
         load_data(source)
 

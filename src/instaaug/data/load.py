@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -203,9 +204,13 @@ def _from_path(
             )
         return read_folder(path, **options)
     if not path.exists():
+        beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
         if path.name == str(path) and not ending:
-            raise UnknownNameError("data set, folder or file", str(path), DATASETS)
-        raise FileNotFoundError(f"There is no folder or file {str(path)!r}.")
+            near = get_close_matches(path.name, [*DATASETS, *beside], n=1)
+            raise UnknownNameError("data set, folder or file", str(path), DATASETS, similar=near)
+        near = get_close_matches(path.name, beside, n=1)
+        hint = f" Did you mean {str(path.with_name(near[0]))!r}?" if near else ""
+        raise FileNotFoundError(f"There is no folder or file {str(path)!r}.{hint}")
     if ending in (".csv", ".tsv"):
         return read_table(path, task=task, **columns, **options)
     if ending in (".npz", ".npy"):
