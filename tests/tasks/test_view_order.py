@@ -34,8 +34,12 @@ def random_crops() -> RandomAugmentation:
     return RandomAugmentation(T.Crop(), sizes=(0.4, 1.0), size=SIDE)
 
 
-def test_the_box_that_tells_the_class_comes_first() -> None:
-    found = order_for(random_crops())
+@pytest.fixture(scope="module")
+def found() -> ViewOrder:
+    return order_for(random_crops())
+
+
+def test_the_box_that_tells_the_class_comes_first(found: ViewOrder) -> None:
     assert found.n_images == 150
     x = torch.zeros(1, 3, SIDE, SIDE)
     views = found.augmenter.views(x, 2, select="top")
@@ -43,8 +47,7 @@ def test_the_box_that_tells_the_class_comes_first() -> None:
     assert views.theta[1, 0].tolist() == pytest.approx(CORNER)
 
 
-def test_an_order_that_beats_draws_says_by_how_much() -> None:
-    found = order_for(random_crops())
+def test_an_order_that_beats_draws_says_by_how_much(found: ViewOrder) -> None:
     assert found.is_better
     assert found.accuracy > found.drawn_accuracy + 0.1
     assert found.n_views == 3

@@ -113,6 +113,9 @@ def learn_order(
 ) -> ViewOrder:
     """Order the boxes of ``DEFAULT_CROPS`` for all images, and compare that with drawn views.
 
+    The greedy order is all that is asked for: where nothing depends on the image, further steps of
+    the fit have not changed it.
+
     Arguments:
         task: With the trained model.
         images: From which the model has not learned.
@@ -126,7 +129,8 @@ def learn_order(
     chosen = images.subset(evenly_spaced_indices(len(images), n_images))
     aug = fit_tta(
         task.predictor, chosen, DEFAULT_CROPS, n_samples=n_views, features="none", size=size,
-        mean=task.mean.flatten().tolist(), std=task.std.flatten().tolist(), sizes=(), seed=seed,
+        mean=task.mean.flatten().tolist(), std=task.std.flatten().tolist(), sizes=(), steps=1,
+        seed=seed,
     )  # fmt: skip
     found = aug.validation
     assert found is not None  # noqa: S101  # there are images enough
