@@ -9,6 +9,7 @@ from benchmarks import (
     color,
     contrastive,
     exact_gradient,
+    fine_tuning,
     frozen,
     frozen_cost,
     input_pipeline,
@@ -37,7 +38,7 @@ PRINTING = {
     m.__name__.split(".")[-1]: m
     for m in (
         *(budgets, memory, scaling, where_time_goes, phi_resolution, variance, rotation),
-        *(color, tiny_imagenet, training, leaderboard, contrastive),
+        *(color, tiny_imagenet, training, fine_tuning, leaderboard, contrastive),
         *(frozen, mirrored_views, exact_gradient, transfer, retrieval, signals, reliability),
     )
 }

@@ -79,6 +79,7 @@ def test_the_page_shows_the_views_that_predictions_are_from(run: Run) -> None:
     images = loaded.load_test_images(None)
     seen = observe_run(loaded, images.subset(range(4)), n_views=50, n_shown=2)
     assert seen.keeps_original
+    assert seen.same_views
     (factor,) = seen.factors
     assert len(factor.theta) == 30  # there are no more boxes
     assert factor.theta[1, 0].tolist() == pytest.approx(CORNER)

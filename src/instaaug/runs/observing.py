@@ -133,6 +133,7 @@ def _observe_batch(
         loss_merged=_losses(run, final, targets),
         disagreement=_disagreement(run, outputs, final),
         keeps_original=isinstance(aug, InstaAug) and aug.settings.keep_original,
+        same_views=run.ordered is not None,
         outlines=outlines,
     )
 

@@ -202,6 +202,7 @@ def _run(column: ReportedRun, differing: Sequence[str]) -> PageRun:
         "n_strip": len(seen.views),
         "n_views": len(seen.merged),
         "keeps_original": seen.keeps_original,
+        "same_views": seen.same_views,
         "inputs": inputs_of(seen, classes=classes),
     }
 

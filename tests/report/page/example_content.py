@@ -172,6 +172,7 @@ def example_run(
         "n_strip": min(n_strip, n_views),
         "n_views": n_views,
         "keeps_original": False,
+        "same_views": False,
         "inputs": [],
     }
 

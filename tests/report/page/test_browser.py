@@ -68,6 +68,21 @@ def test_every_page_loads_and_every_input_opens(reader: Reader, content: PageCon
     assert reader.complaints() == []
 
 
+def test_views_in_one_order_for_all_say_so(reader: Reader) -> None:
+    content = example_content(1)
+    for same in (False, True):
+        content["runs"][0]["same_views"] = same
+        reader.open(content)
+        reader.click(".card", 0)
+        reader.wait("document.querySelector('dialog').open")
+        reader.js("document.querySelector('.view').dispatchEvent(new Event('pointerleave'))")
+        captions = " ".join(reader.texts(".caption"))
+        label = reader.js("document.querySelectorAll('.view')[1].getAttribute('aria-label')")
+        assert ("The same boxes, in this order, for every input." in captions) == same
+        assert ("No box is drawn twice." in captions) != same
+        assert ("probability" in label) != same
+
+
 def test_the_summary_says_what_the_runs_say(reader: Reader) -> None:
     content = three_runs()
     reader.open(content)

@@ -134,6 +134,7 @@ class PageRun(TypedDict):
     n_strip: int  # views in each strip
     n_views: int  # views in `theta` and `merged`
     keeps_original: bool  # whether the first view is the image as it is
+    same_views: bool  # whether views are the same boxes, in the same order, for all inputs
     inputs: list[RunInput]  # in the order of `PageContent.inputs`
     figures: NotRequired[list[PageFigure]]
 

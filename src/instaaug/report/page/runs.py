@@ -111,6 +111,7 @@ class Observations:
         disagreement: Share of views that vote for another class than all of them together; in a
             regression the standard deviation of their outputs.
         keeps_original: Whether the first view is the input as it is.
+        same_views: Whether views are the same boxes, in the same order, for all inputs.
         outlines: The corners of what each view shows, where that is no upright box, ``(n, N, 4,
             2)``.
     """
@@ -124,6 +125,7 @@ class Observations:
     loss_merged: Float[Tensor, " inputs"]
     disagreement: Float[Tensor, " inputs"]
     keeps_original: bool = False
+    same_views: bool = False
     outlines: Float[Tensor, "n inputs 4 2"] | None = None
 
 
@@ -142,6 +144,7 @@ def join_observations(parts: Sequence[Observations]) -> Observations:
         loss_merged=torch.cat([part.loss_merged for part in parts]),
         disagreement=torch.cat([part.disagreement for part in parts]),
         keeps_original=first.keeps_original,
+        same_views=first.same_views,
         outlines=None
         if first.outlines is None
         else torch.cat([part.outlines for part in parts if part.outlines is not None], dim=1),

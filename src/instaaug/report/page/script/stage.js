@@ -14,7 +14,8 @@ function stage(content, runIndex, i, spotlight) {
     const p = probs.length ? probs[nearestBox(boxes, one.theta[view][f])] / WHOLE : 0;
     const original = run.keeps_original && view === 0;
     const words = original ? `View 1: the image as it is` : viewWords(run, one, view);
-    return boxMark(box, aspect, original ? "white" : color(p), String(view + 1), words, original);
+    const edge = original || run.same_views ? "white" : color(p);
+    return boxMark(box, aspect, edge, String(view + 1), words, original);
   });
   const ranked = probs
     .map((p, k) => [p, k])
@@ -101,7 +102,7 @@ function stage(content, runIndex, i, spotlight) {
 /** What the marks on the image mean. */
 function boxLegend(run, colored) {
   const whole = run.keeps_original ? "Dashed: the image as it is, the first view. " : "";
-  const color = colored ? "Brighter frames are likelier boxes." : "";
+  const color = colored && !run.same_views ? "Brighter frames are likelier boxes." : "";
   return el(
     "p",
     { class: "note stage-legend" },

@@ -7,8 +7,9 @@ function strip(run, one, spotlight) {
   const plain = () => {
     const rest = shown > count ? ` Pictures are kept of the first ${number(count)}.` : "";
     const dimmed = shown < count ? `; views beyond the first ${number(shown)} are dimmed` : "";
-    const once = one.probs.some((probs) => probs.length) ? " No box is drawn twice." : "";
-    caption.textContent = `What the model sees${dimmed}.${rest}${once}`;
+    const drawn = one.probs.some((probs) => probs.length) ? " No box is drawn twice." : "";
+    const same = " The same boxes, in this order, for every input.";
+    caption.textContent = `What the model sees${dimmed}.${rest}${run.same_views ? same : drawn}`;
   };
   const buttons = Array.from({ length: count }, (_, view) => {
     const button = el(
@@ -76,7 +77,7 @@ function viewWords(run, one, view) {
   if (run.keeps_original && view === 0) return "View 1: the image as it is";
   const theta = one.theta[view] ?? [];
   const parts = run.factors.map((factor, f) =>
-    theta[f] ? thetaWords(factor, one.probs[f] ?? [], theta[f]) : "",
+    theta[f] ? thetaWords(factor, run.same_views ? [] : (one.probs[f] ?? []), theta[f]) : "",
   );
   return `View ${view + 1}: ${parts.filter(Boolean).join("; ") || "drawn at random"}`;
 }
