@@ -29,6 +29,20 @@ def test_without_a_terminal_long_work_says_how_far_it_is(clock: list[float]) -> 
     ]
 
 
+def test_time_before_the_work_began_is_no_part_of_it(clock: list[float]) -> None:
+    """Scores of a run are shown by a bar that was made before the run had learned."""
+    out = StringIO()
+    with terminal.progress_bar(Console(file=out, width=80), "scoring") as update:
+        clock[0] = 500.0
+        for done in range(10, 60, 10):  # the first update says what was done before, too
+            update(done, 100)
+            clock[0] += 20.0
+    assert out.getvalue().splitlines() == [
+        "scoring: 20%, about 2.7 min left",
+        "scoring: 40%, about 2 min left",
+    ]
+
+
 def test_without_a_terminal_short_work_says_nothing(clock: list[float]) -> None:
     out = StringIO()
     with terminal.progress_bar(Console(file=out, width=80)) as update:

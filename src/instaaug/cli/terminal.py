@@ -35,7 +35,8 @@ def progress_bar(console: Console, words: str = "reading images") -> Iterator[On
     """
     bar = Progress(console=console, transient=True, disable=not console.is_terminal)
     line = None
-    started = last = monotonic()
+    first: tuple[float, int] | None = None  # when it was, and what was done by then
+    last = monotonic()
 
     def show(done: int, total: int) -> None:
         nonlocal line
@@ -47,12 +48,13 @@ def progress_bar(console: Console, words: str = "reading images") -> Iterator[On
             bar.stop()
 
     def say(done: int, total: int) -> None:
-        nonlocal last
+        nonlocal first, last
         now = monotonic()
-        if now - last < QUIET_SECONDS or not 0 < done < total:
+        first = first or (now, done)
+        if now - last < QUIET_SECONDS or not first[1] < done < total:
             return
         last = now
-        left = format_duration((now - started) * (total - done) / done)
+        left = format_duration((now - first[0]) * (total - done) / (done - first[1]))
         print_words(console, f"{words}: {done / total:.0%}, about {left} left")
 
     try:
