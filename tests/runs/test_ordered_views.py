@@ -13,6 +13,7 @@ from instaaug.runs.folder import Run
 from instaaug.runs.inference import evaluate_run
 from instaaug.runs.loaded import load_run
 from instaaug.runs.observing import observe_run
+from instaaug.runs.replacing import replacing
 from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import load_splits, train
 from tests.support.bright_corners import CORNER
@@ -136,3 +137,10 @@ def test_a_damaged_order_is_refused(run: Run, tmp_path: Path) -> None:
     copy.order_file.write_bytes(b"no tensors")
     with pytest.raises(WeightsFileError, match=r"order\.safetensors"):
         load_task(copy)
+
+
+def test_a_run_with_an_order_can_be_replaced(run: Run, tmp_path: Path) -> None:
+    copy = Run(shutil.copytree(run.path, tmp_path / "copy"))
+    with replacing(copy.path):
+        train(CORNERS.override({"views.select": "sample"}), copy.path)
+    assert not copy.order_file.exists()

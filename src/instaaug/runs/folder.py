@@ -148,11 +148,11 @@ class Run:
     page.
 
     Training adds ``last.ckpt`` to resume from, ``metrics.csv`` a row per epoch,
-    ``model.safetensors`` the model, ``order.safetensors`` the order of views at test time where one
-    was learned, ``probe.safetensors`` linear probes on features that were
-    learned without labels, ``samples.png`` and ``tensorboard/``. Fitting views for a frozen model
-    adds ``table/`` what the model said of every view, ``fit_images.txt`` hashes of the images that
-    φ has learned from, ``policy.json`` the best views on average, ``crops.png`` what φ chooses.
+    ``model.safetensors`` the model, ``order.safetensors`` the order of views at test time where
+    one was learned, ``probe.safetensors`` linear probes on features that were learned without
+    labels, ``samples.png`` and ``tensorboard/``. Fitting views for a frozen model adds ``table/``
+    what the model said of every view, ``fit_images.txt`` hashes of the images that φ has learned
+    from, ``policy.json`` the best views on average, ``crops.png`` what φ chooses.
     Evaluating adds ``eval.json`` and ``cost_curve.png``, or ``eval-MODEL.json`` and
     ``cost_curve-MODEL.png`` of another model with the same views.
 
