@@ -1,10 +1,11 @@
 """Are mirror images of boxes worth twice the table? 60 views against 30, EfficientNet-Lite0.
 
 Both are fitted with the defaults on the 1,000 photos of nips2017 at 128 px, crops cut from 256 px,
-and scored once on the 1,300 photos of imagenet-val-2000 that nothing was chosen on. Half an hour
+and scored on the 1,300 photos of imagenet-val-2000 that nothing was chosen on. Half an hour
 of one core; see ``imagenet.py`` for what must be there.
 """
 
+import os
 from typing import Any
 
 import torch
@@ -36,6 +37,9 @@ def right(aug: InstaAug, images: NormalizedImages, labels: Tensor, n: int) -> Te
 
 
 def main() -> None:
+    if "INSTAAUG_DATA" not in os.environ:
+        print("mirrored_views is skipped: INSTAAUG_DATA names no folder with ImageNet's photos.")
+        return
     torch.set_num_threads(1)
     model, others = load_model("Lite0"), other_photos()
     images, labels = NormalizedImages(others.data), others.data.targets

@@ -95,6 +95,7 @@ def test_the_page_shows_the_views_that_predictions_are_from(run: Run) -> None:
         {"views.select": "sample"},
         {"views.select": "top"},
         {"views.n_views": 31},
+        {"views.merge": "probability"},
         {"transforms": ["crop", "flip"]},
         {"method": "none"},
     ],
@@ -137,6 +138,21 @@ def test_a_damaged_order_is_refused(run: Run, tmp_path: Path) -> None:
     copy.order_file.write_bytes(b"no tensors")
     with pytest.raises(WeightsFileError, match=r"order\.safetensors"):
         load_task(copy)
+
+
+def test_a_lost_order_is_noticed(run: Run, tmp_path: Path) -> None:
+    copy = Run(shutil.copytree(run.path, tmp_path / "copy"))
+    copy.order_file.unlink()
+    with pytest.raises(FileNotFoundError, match=r"has lost its order\.safetensors"):
+        load_task(copy)
+
+
+@pytest.mark.parametrize("merge", ["logit", "confidence"])
+def test_ordered_views_are_merged_as_was_asked(merge: str, tmp_path: Path) -> None:
+    train(CORNERS.override({"views.merge": merge}), tmp_path / "run")
+    ordered = load_task(Run(tmp_path / "run")).ordered
+    assert ordered is not None
+    assert ordered.merge == merge
 
 
 def test_a_run_with_an_order_can_be_replaced(run: Run, tmp_path: Path) -> None:

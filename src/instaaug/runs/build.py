@@ -1,7 +1,7 @@
 """From settings and data to a task: which parts with which numbers."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -146,9 +146,22 @@ def load_task(run: Run) -> AugmentedTask:
     if isinstance(task, ContrastiveTask) and run.probe_file.is_file():
         _load_probes(task, run.probe_file)
     _follow_validation(task.augmenter, run)
-    if run.order_file.is_file():
+    if _uses_order(run):
         task.ordered = InstaAug.load(run.order_file)
     return task.eval()
+
+
+def _uses_order(run: Run) -> bool:
+    """Whether a run predicts from views in one order for all images."""
+    order = run.read_validation().get("order")
+    if not isinstance(order, Mapping) or not order.get("is_better"):
+        return False
+    if not run.order_file.is_file():
+        raise FileNotFoundError(
+            f"The run {str(run.path)!r} has lost its order.safetensors, the order of the views "
+            "that it predicts from."
+        )
+    return True
 
 
 @contextmanager

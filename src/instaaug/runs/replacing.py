@@ -14,14 +14,8 @@ __all__ = ["replacing"]
 FILES = (
     *("config.yaml", "environment.json", "data.json", "results.json", "timing.json"),
     *("aug.safetensors", "model.safetensors", "probe.safetensors", "head.safetensors"),
-    *(
-        "order.safetensors",
-        "last.ckpt",
-        "metrics.csv",
-        "samples.png",
-        "crops.png",
-        "fit_images.txt",
-    ),
+    *("order.safetensors", "last.ckpt", "metrics.csv", "samples.png", "crops.png"),
+    "fit_images.txt",
     *("policy.json", "policy_search.json", "transfer.json", "failure.json"),
     *("eval*.json", "cost_curve*.png", "mlflow.db", f".*{ASIDE}"),
 )

@@ -435,6 +435,9 @@ def _choose_order(
     n_images = count_images(
         len(images), n_train=len(splits.train), n_epochs=config.trainer.max_epochs
     )
+    merge = config.views.merge
+    if merge == "probability" or merge == "weighted":  # mypy understands that
+        return choice
     if not n_images or not can_order(n_views):
         return choice
     drawn = make_predictor(
@@ -443,7 +446,7 @@ def _choose_order(
     )  # fmt: skip
     order = learn_order(
         task, images, drawn, n_images=n_images, n_views=n_views, size=facts.image_size,
-        batch_size=config.data.batch_size, seed=config.seed,
+        batch_size=config.data.batch_size, merge=merge, seed=config.seed,
     )  # fmt: skip
     choice = choice.beside(order)
     task.ordered = choice.ordered

@@ -1,7 +1,7 @@
 """One order of views for all images, learned for a trained model from images it has not seen."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -67,8 +67,8 @@ def makes_crops_alone(augmenter: Augmenter) -> bool:
     """Whether all that an augmenter does is to crop, so that boxes can take the place of draws."""
     transform = getattr(augmenter, "transform", None)
     if isinstance(transform, Composition):
-        return all(isinstance(one, Crop) for one in transform.transforms)
-    return isinstance(transform, Crop)
+        return all(type(one) is Crop for one in transform.transforms)
+    return type(transform) is Crop  # windows of signals are crops, too, but of another kind
 
 
 def can_order(n_views: int) -> bool:
@@ -109,6 +109,7 @@ def learn_order(
     n_views: int,
     size: int,
     batch_size: int,
+    merge: Literal["logit", "confidence", "auto"] = "auto",
     seed: int,
 ) -> ViewOrder:
     """Order the boxes of ``DEFAULT_CROPS`` for all images, and compare that with drawn views.
@@ -124,13 +125,14 @@ def learn_order(
         n_views: How many views predictions will take.
         size: Side in pixels of what the model sees.
         batch_size: Images at a time.
+        merge: How outputs for views become one; as in :func:`~instaaug.frozen.fit_tta`.
         seed: Decides the folds.
     """
     chosen = images.subset(evenly_spaced_indices(len(images), n_images))
     aug = fit_tta(
         task.predictor, chosen, DEFAULT_CROPS, n_samples=n_views, features="none", size=size,
         mean=task.mean.flatten().tolist(), std=task.std.flatten().tolist(), sizes=(), steps=1,
-        seed=seed,
+        merge=merge, seed=seed,
     )  # fmt: skip
     found = aug.validation
     assert found is not None  # noqa: S101  # there are images enough
