@@ -42,7 +42,7 @@ from instaaug.tasks import (
 from instaaug.tasks.view_order import FEWEST, learn_order, makes_crops_alone
 from instaaug.transforms import Crop
 
-__all__ = ["choose_on_validation", "load", "main", "make_table", "score_views"]
+__all__ = ["choose_on_validation", "load", "load_all", "main", "make_table", "score_views"]
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = Path("configs") / "tiny_imagenet"
@@ -65,7 +65,6 @@ NOTE = (
     "validation images, half as many as training images, choose the random range, how views are "
     "merged, and teach φ where its goal is usefulness; the test images are the same for all seeds"
 )
-N_CLASSES = 20
 N_VALIDATION = 50  # of each class
 N_TEST = 150  # of each class, the same for every seed
 N_VIEWS, FEW_VIEWS = 10, 4
@@ -73,27 +72,41 @@ N_AT_ONCE = 100
 VIEWS = ("own 4", "ordered 4", "ordered", "uniform", "oracle")
 
 
-def load(seed: int, n_images: int = 100) -> DataSplits:
+def load(seed: int, n_classes: int = 20, n_images: int = 100) -> DataSplits:
     """Photos of the first classes: the last ones for the test, others drawn by the seed.
 
     Arguments:
         seed: Draws training and validation images.
+        n_classes: Classes, the first in the order of the data.
         n_images: Training images of each class.
     """
     photos = load_photos().train
     generator = np.random.default_rng([19, seed])
     parts: list[list[np.ndarray]] = [[], [], []]
-    for label in range(N_CLASSES):
+    for label in range(n_classes):
         rows = np.flatnonzero(photos.targets.numpy() == label)
         pool = generator.permutation(rows[:-N_TEST])
         taken = (pool[:n_images], pool[n_images : n_images + N_VALIDATION], rows[-N_TEST:])
         for part, some in zip(parts, taken, strict=True):
             part.append(np.sort(some))
-    classes = photos.classes[:N_CLASSES]
+    classes = photos.classes[:n_classes]
     train, validation, test = (
         replace(photos.subset(np.concatenate(part)), classes=classes) for part in parts
     )
     return DataSplits(train, validation, test, name="photos")
+
+
+def load_all(seed: int) -> DataSplits:
+    """All photos: of every class, 50 drawn by the seed to choose on, the official ones to test."""
+    splits = load_photos()
+    generator = np.random.default_rng([19, seed])
+    parts: list[list[np.ndarray]] = [[], []]
+    for label in range(len(splits.train.classes)):
+        pool = generator.permutation(np.flatnonzero(splits.train.targets.numpy() == label))
+        for part, some in zip(parts, (pool[N_VALIDATION:], pool[:N_VALIDATION]), strict=True):
+            part.append(np.sort(some))
+    train, validation = (splits.train.subset(np.concatenate(part)) for part in parts)
+    return replace(splits, train=train, validation=validation, name="photos")
 
 
 def score_views(folder: Path) -> dict[str, float]:

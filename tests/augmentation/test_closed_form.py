@@ -1,5 +1,6 @@
 """The closed form: losses of all choices are predicted, and the best distribution follows."""
 
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,14 @@ FEW = T.Crop(levels=((0.5, 2), (1.0, 1)), max_outside=0.0)
 
 
 def make_family(
-    band: tuple[float, float], log_base: Tensor | None = None, weight: float = 1.0
+    band: tuple[float, float],
+    log_base: Tensor | None = None,
+    weight: float = 1.0,
+    is_relative: bool = False,
 ) -> ClosedFormFamily:
     rows = CategoricalFamily(torch.eye(N_CHOICES), torch.zeros(N_CHOICES))
     base = torch.zeros(N_CHOICES) if log_base is None else log_base
-    return ClosedFormFamily(rows, base, band=band, weight=weight)
+    return ClosedFormFamily(rows, base, band=band, weight=weight, is_relative=is_relative)
 
 
 def mean_entropy(family: ClosedFormFamily, losses: Tensor, weight: Tensor | None = None) -> float:
@@ -177,6 +181,23 @@ def test_differences_that_are_small_beside_the_spread_of_losses_are_no_preferenc
     assert float(family.spread) == pytest.approx(
         0.9 * 2.89, rel=0.05
     )  # 10 / √12, then a tenth less
+
+
+@pytest.mark.parametrize(("share", "nats"), [(1.0, 0.5), (0.1, 0.5), (0.03, 0.045), (0.01, 0.005)])
+def test_preferences_grow_with_what_is_predicted_of_the_losses(share: float, nats: float) -> None:
+    """Half a nat is used up where a tenth of the spread is known, and little where less is.
+
+    To second order, choices that differ by a standard deviation of s λ are s²/2 nats away.
+    """
+    generator = torch.Generator().manual_seed(0)
+    losses = torch.randn(1, 1000, generator=generator)
+    predicted = share * torch.randn(N_INPUTS, N_CHOICES, generator=generator)
+    band = (log(N_CHOICES) - 0.55, log(N_CHOICES) - 0.45)
+    family = make_family(band, is_relative=True)
+    for _ in range(100):
+        family.observe(losses)
+        weight = family.solve(predicted)
+    assert log(N_CHOICES) - mean_entropy(family, predicted, weight) == pytest.approx(nats, rel=0.3)
 
 
 def test_without_knowledge_all_sizes_are_equally_likely() -> None:

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from instaaug import InstaAug
 from instaaug.distributions import UniformBox
 from instaaug.errors import ArgumentError
 from instaaug.networks import make_network
@@ -190,6 +191,25 @@ def test_a_gradient_reaches_every_parameter_of_a_location_head() -> None:
     raw = head(network(torch.rand(2, 3, 64, 64)), None, 2)
     (raw * torch.randn(321)).sum().backward()
     assert all(p.grad is not None and bool(p.grad.any()) for p in head.parameters())
+
+
+@pytest.mark.parametrize(
+    ("transform", "estimator"),
+    [("crop", "auto"), ("crop", "closed_form"), ("hsv_jitter", "auto")],
+)
+def test_what_reads_the_input_is_all_but_what_is_common_to_all(
+    transform: str, estimator: str
+) -> None:
+    phi = InstaAug(transform, estimator=estimator).phi
+    x = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        for parameter in phi.input_parameters():
+            parameter.zero_()
+        for head in phi.heads:
+            head.common.normal_(generator=torch.Generator().manual_seed(1))
+    (raw,) = phi.raw(phi.features(x), None, 2)
+    assert torch.equal(raw[0], raw[1])
+    assert torch.equal(raw[0], phi.heads[0].common)
 
 
 def test_a_shared_head_gives_every_input_the_same() -> None:

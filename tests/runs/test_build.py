@@ -308,17 +308,23 @@ def test_maps_are_of_no_use_to_boxes_of_given_sizes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "rate"),
+    ("changes", "of_all", "of_input"),
     [
-        ({"transforms": ["hsv_jitter"]}, 1e-5),
-        ({"transforms": ["crop", "hsv_jitter"]}, 1e-3),
-        ({"transforms": ["hsv_jitter"], "phi.conditioning": "none"}, 1e-3),
-        ({"transforms": ["crop"]}, 1e-3),
-        ({"transforms": ["hsv_jitter"], "phi.learning_rate": 0.01}, 0.01),
+        ({}, 1e-3, 1e-3),
+        ({"transforms": ["hsv_jitter"]}, 1e-3, 1e-5),
+        ({"transforms": ["hsv_jitter", "crop"]}, 1e-3, 1e-3),
+        ({"transforms": ["hsv_jitter"], "phi.learning_rate": 0.01}, 0.01, 1e-4),
+        ({"transforms": ["hsv_jitter"], "phi.input_rate": 0.5}, 1e-3, 5e-4),
     ],
 )
 def test_colors_that_depend_on_the_input_are_learned_slowly(
-    changes: dict[str, object], rate: float
+    changes: dict[str, object], of_all: float, of_input: float
 ) -> None:
-    task = build_task(TrainSettings.from_mapping(changes), FACTS)
-    assert task.phi_optimization.learning_rate == rate
+    task = build_task(TrainSettings().override({"phi.goal": "loss", **changes}), FACTS)
+    made = task.phi_optimization.make_optimizer(task.augmenter.parameters(), task._backbone)
+    rates = {id(p): group["lr"] for group in made.param_groups for p in group["params"]}
+    phi = task.augmenter.phi
+    assert [rates[id(p)] for p in phi.input_parameters()] == pytest.approx(
+        [of_input] * len(phi.input_parameters())
+    )
+    assert {rates[id(head.common)] for head in phi.heads} == {of_all}

@@ -293,6 +293,7 @@ EFFECTS: Mapping[str, Effect] = {
     "phi.baseline": ("none", of_augmenter("baseline")),
     "phi.optimizer": ("sgd", of_phi("optimizer")),
     "phi.learning_rate": (0.5, of_phi("learning_rate")),
+    "phi.input_rate": (0.5, of_phi("backbone_rate")),
     "phi.schedule": ("cosine", of_phi("schedule")),
     "phi.rest_epochs": (2, of_task("phi_rest_epochs")),
     "phi.step": ("separate", of_task("phi_step")),

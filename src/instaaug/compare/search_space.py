@@ -161,7 +161,7 @@ def _learned_space(config: TrainSettings, augmenter: InstaAug) -> SearchSpace:
         start[f"{name}/center"] = sqrt(low * high)
         start[f"{name}/width"] = log(high / low)
         own[name] = low, high
-    rate = phi_rate(config, augmenter)
+    rate = phi_rate(config)
     bounds[RATE], start[RATE] = (min(RATE_BOUNDS[0], rate), max(RATE_BOUNDS[1], rate)), rate
     if any(isinstance(space, Boxes) for space in spaces.values()) and len(config.crop.grid) > 1:
         start[SMALLEST], bounds[SMALLEST] = _smallest_side(config), SIDE_BOUNDS

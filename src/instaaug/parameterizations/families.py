@@ -41,6 +41,7 @@ NEAR, NEAR_SHARES = (0.6, 0.4), (0.5, 0.33)  # of a base measure: nats, shares o
 GOLDEN = (5**0.5 - 1) / 2  # multiples of it, modulo 1, are spread evenly, however many
 LEAST_LOGIT = -30.0  # a row that starts lower would never come back
 LEAST_SHARE = 0.02  # of the spread of losses: differences predicted below it are noise
+EARNED_SHARE = 0.1  # of the spread, to be predicted before all that may be given away is
 N_HALVINGS = 14  # of the range of log λ: λ is found to 0.2 %
 PULL = 0.1  # of a batch on what is kept of all
 LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e4
@@ -277,7 +278,9 @@ class ClosedFormFamily(Family):
     solved for: :meth:`solve` moves it as far as the mean entropy of a batch is out of the band.
     A moving average is kept in a buffer, which is what evaluation uses. λ is at least 2 % of the
     spread of the losses seen (:meth:`observe`): smaller differences are not worth a preference,
-    and the entropy may then lie above the band.
+    and the entropy may then lie above the band. Where the band is relative to the base measure, λ
+    is at least a tenth of the spread: predictions that explain a share ρ of its standard deviation
+    then lead at most :math:`50\,\rho^2` nats away from the base, and little if φ knows little.
 
     Arguments:
         family: Makes the distribution from logits.
@@ -382,7 +385,8 @@ class ClosedFormFamily(Family):
 
         Processes agree on the mean of log λ.
         """
-        least = (LEAST_SHARE * self.spread).clamp(LEAST_WEIGHT, MOST_WEIGHT).log()
+        share = EARNED_SHARE if self.is_relative else LEAST_SHARE
+        least = (share * self.spread).clamp(LEAST_WEIGHT, MOST_WEIGHT).log()
         kept = self.weight.log().maximum(least)
         entropy = self._mean_entropy(raw, kept)
         target = entropy.clamp(*self.band)

@@ -54,6 +54,11 @@ class Head(nn.Module, ABC):
             batch: Number of inputs.
         """
 
+    @property
+    @abstractmethod
+    def common(self) -> nn.Parameter:
+        """What is added for every input alike."""
+
 
 class PooledHead(Head):
     """A linear layer on a 4 × 4 summary of the coarsest map, which keeps track of place."""
@@ -69,6 +74,11 @@ class PooledHead(Head):
     def forward(self, maps: Sequence[Maps], classes: Classes, batch: int) -> Raw:
         summary = F.adaptive_avg_pool2d(F.relu(maps[-1]), POOLED_SIDE)
         return self.linear(summary.flatten(1))
+
+    @property
+    @override
+    def common(self) -> nn.Parameter:
+        return self.linear.bias
 
 
 class LocationHead(Head):
@@ -112,6 +122,11 @@ class LocationHead(Head):
             logits.append(score.flatten(1))
         return torch.cat(logits, dim=1) + self.bias
 
+    @property
+    @override
+    def common(self) -> nn.Parameter:
+        return self.bias
+
 
 class BoxScorer(Head):
     r"""One small network scores every box by what lies in it, in the image, and by its size.
@@ -151,6 +166,11 @@ class BoxScorer(Head):
         hidden = boxes + image[:, None] + self.size(self.size_of)
         return self.score(F.relu(hidden)).squeeze(-1) + self.bias
 
+    @property
+    @override
+    def common(self) -> nn.Parameter:
+        return self.bias
+
 
 def box_means(boxes: Float[Tensor, "k 4"], n_places: int) -> Float[Tensor, "k places"]:
     """The matrix that averages an n × n map over boxes: shares of the cells, row by row.
@@ -182,6 +202,11 @@ class SharedHead(Head):
     def forward(self, maps: Sequence[Maps], classes: Classes, batch: int) -> Raw:
         return self.raw.expand(batch, -1)
 
+    @property
+    @override
+    def common(self) -> nn.Parameter:
+        return self.raw
+
 
 class ClassHead(Head):
     """A learned vector per class: the ablation "class-specific".
@@ -202,6 +227,11 @@ class ClassHead(Head):
                 "Call aug(x, targets=y), or aug.eval() first to predict."
             )
         return self.raw[classes]
+
+    @property
+    @override
+    def common(self) -> nn.Parameter:
+        return self.raw
 
 
 def _layers_of_levels(grid: CropGrid, n_maps: int) -> list[int]:
@@ -308,6 +338,11 @@ class InvarianceModule(nn.Module):
         if name in self.grids:
             return LocationHead(self.channels, self.grids[name], bias)
         return PooledHead(self.channels, bias)
+
+    def input_parameters(self) -> list[nn.Parameter]:
+        """What makes distributions depend on the input: all but what heads add for all alike."""
+        common = {id(head.common) for head in self.heads if isinstance(head, Head)}
+        return [p for p in self.parameters() if id(p) not in common]
 
     def features(self, x: Images) -> list[Maps]:
         """Feature maps of the inputs, finest first; none if φ does not read the inputs.

@@ -47,6 +47,7 @@ __all__ = [
     "build_augmenter",
     "build_task",
     "check_method",
+    "input_rate",
     "load_task",
     "phi_rate",
     "settle_phi",
@@ -56,7 +57,8 @@ __all__ = [
 MOST_SMALL = 1 << 24  # numbers that a task may have beyond those on disk
 CLOSED_FORM = ("closed_form", "auto")
 OWN_STEPS = ("validation", "held_out", "rotating")  # of φ, where it looks for a low loss
-USUAL_RATE, RATE_OF_COLORS = 1e-3, 1e-5  # of φ
+USUAL_RATE = 1e-3  # of φ
+INPUT_RATE_OF_COLORS = 0.01  # of that
 ROTATION_SETS = ("sprites", "mario-iggy", "sprite-angle", "mnist-6-9")
 
 
@@ -92,11 +94,13 @@ def build_task(
         ).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if ":" in config.model.name or config.model.output is not None:
             return_logits(model, config.model.output)
-        backbone = backbone_of(model, config)
+        slower = backbone_of(model, config)
         augmenter = build_augmenter(config, facts)
         model = augmenter.adapt(model)
         augmenter.attach(model)  # some have weights from then on only
-        settings = {**_task_settings(config, facts, augmenter), "backbone": backbone}
+        if isinstance(augmenter, InstaAug) and input_rate(config, augmenter) != 1:
+            slower += augmenter.phi.input_parameters()
+        settings = {**_task_settings(config, facts, augmenter), "backbone": slower}
         if config.task == "contrastive":
             return _build_contrastive_task(config, facts, model, augmenter, settings)
     settings |= {
@@ -475,20 +479,25 @@ def _build_contrastive_task(
     )
 
 
-def phi_rate(config: TrainSettings, augmenter: Augmenter) -> float:
-    """The learning rate of φ: the one that was given, or what suits the augmenter.
+def phi_rate(config: TrainSettings) -> float:
+    """The learning rate of φ: the one that was given, or the usual one."""
+    return USUAL_RATE if config.phi.learning_rate is None else config.phi.learning_rate
+
+
+def input_rate(config: TrainSettings, augmenter: Augmenter) -> float:
+    """The factor on the rate of what depends on the input: given, or what suits the augmenter.
 
     Adam moves every weight by about its rate, and a head that reads hundreds of features adds up
     as many moves: the ends of ranges that depend on the input drift that much faster than those
     that all inputs share. Colors lose by it (``benchmarks/color.py``); rotations are learned well
     and soon.
     """
-    if config.phi.learning_rate is not None:
-        return config.phi.learning_rate
-    if not isinstance(augmenter, InstaAug) or augmenter.settings.conditioning != "input":
-        return USUAL_RATE
+    if config.phi.input_rate is not None:
+        return config.phi.input_rate
+    if not isinstance(augmenter, InstaAug):
+        return 1.0
     only_colors = all(isinstance(t, ColorTransform) for t in augmenter.transform.transforms)
-    return RATE_OF_COLORS if only_colors else USUAL_RATE
+    return INPUT_RATE_OF_COLORS if only_colors else 1.0
 
 
 def _task_settings(
@@ -512,8 +521,9 @@ def _task_settings(
         ),
         "phi_optimization": Optimization(
             config.phi.optimizer,
-            phi_rate(config, augmenter),
+            phi_rate(config),
             schedule=config.phi.schedule,
+            backbone_rate=input_rate(config, augmenter),
             **drops,
         ),
         "mean": facts.mean,

@@ -282,9 +282,11 @@ class PhiSettings(Settings):
         "uniform", "How ranges are drawn from: uniformly, or decoded from a Gaussian (ablation)."
     )
     optimizer: OptimizerName = setting("adam", "Its optimizer; sgd has a momentum of 0.9.")
-    learning_rate: float | None = setting(
+    learning_rate: float | None = setting(None, "Its learning rate; 1e-3 if absent.", at_least=0)
+    input_rate: float | None = setting(
         None,
-        "Its learning rate; if absent, 1e-5 where colors are learned per input, else 1e-3.",
+        "Factor on the rate of what depends on the input; if absent, 0.01 for colors, which all "
+        "inputs share at first, else 1.",
         at_least=0,
     )
     schedule: ScheduleName = setting("constant", "How its learning rate changes.")

@@ -93,8 +93,8 @@ class AugmentedTask(LightningModule, ABC):
             ``cross_fit`` keeps from it.
         held_out: Training images that the model does not see, for an augmenter that learns from
             such.
-        backbone: Parameters of the model whose rate is multiplied by
-            ``optimization.backbone_rate``.
+        backbone: Parameters of the model and of φ whose rate is multiplied by ``backbone_rate`` of
+            their optimization.
         cross_fit: Training images that are kept from the model for a while: φ then learns from
             these alone, in steps of its own, with the model in evaluation mode. The loader has to
             leave them out: ``BatchLoader(..., left_out=cross_fit.rows)``.
