@@ -14,6 +14,7 @@ from benchmarks import (
     frozen_cost,
     input_pipeline,
     leaderboard,
+    long_training,
     memory,
     mirrored_views,
     phi_resolution,
@@ -22,6 +23,7 @@ from benchmarks import (
     rotation,
     scaling,
     signals,
+    thirty_classes,
     tiny_imagenet,
     training,
     transfer,
@@ -38,7 +40,8 @@ PRINTING = {
     m.__name__.split(".")[-1]: m
     for m in (
         *(budgets, memory, scaling, where_time_goes, phi_resolution, variance, rotation),
-        *(color, tiny_imagenet, training, fine_tuning, leaderboard, contrastive),
+        *(color, tiny_imagenet, training, thirty_classes, long_training, fine_tuning),
+        *(leaderboard, contrastive),
         *(frozen, mirrored_views, exact_gradient, transfer, retrieval, signals, reliability),
     )
 }

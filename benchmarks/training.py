@@ -8,14 +8,14 @@ place and size, and with the oracle's.
 
 Needs INSTAAUG_DATA, a folder with the original files in ``tiny-imagenet`` or
 ``tiny-imagenet-30``. All is one ``instaaug compare``, which goes on where it stopped; a run takes
-about 80 seconds of one core.
+about 80 seconds of one core. ``thirty_classes`` and ``long_training`` ask the same of more images.
 """
 
 import json
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,19 +42,20 @@ from instaaug.tasks import (
 from instaaug.tasks.view_order import FEWEST, learn_order, makes_crops_alone
 from instaaug.transforms import Crop
 
-__all__ = ["choose_on_validation", "load", "load_all", "main", "make_table", "score_views"]
+__all__ = [
+    "Regime",
+    "choose_on_validation",
+    "load",
+    "load_all",
+    "main",
+    "make_table",
+    "run",
+    "score_views",
+]
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = Path("configs") / "tiny_imagenet"
-RUNS = Path("runs") / "training"
-SEEDS = 5
 REFERENCE = "random-0.35"
-COMMAND = (
-    "instaaug", "compare", "benchmarks.training:load",
-    "--config", str(CONFIGS / "training.yaml"),
-    "--methods", str(CONFIGS / "training_methods.yaml"),
-    "--seeds", str(SEEDS), "--reference", REFERENCE, "--out", str(RUNS),
-)  # fmt: skip
 FAMILIES = {
     "random, chosen": ("random-0.25", "random-0.35", "random-0.5"),
 }
@@ -70,6 +71,40 @@ N_TEST = 150  # of each class, the same for every seed
 N_VIEWS, FEW_VIEWS = 10, 4
 N_AT_ONCE = 100
 VIEWS = ("own 4", "ordered 4", "ordered", "uniform", "oracle")
+
+
+@dataclass(frozen=True)
+class Regime:
+    """Images to train on, and who takes part.
+
+    Arguments:
+        name: Of the benchmark, its runs and its file.
+        source: The function that loads the images.
+        methods: The file that says who takes part.
+        seeds: How many.
+        options: Further settings, as on the command line.
+    """
+
+    name: str
+    source: str = "benchmarks.training:load"
+    methods: str = "training_methods.yaml"
+    seeds: int = 5
+    options: tuple[str, ...] = ()
+
+    @property
+    def runs(self) -> Path:
+        """Where the runs are, under the root of the repository."""
+        return Path("runs") / self.name
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The comparison."""
+        return (
+            "instaaug", "compare", self.source,
+            "--config", str(CONFIGS / "training.yaml"),
+            "--methods", str(CONFIGS / self.methods), *self.options,
+            "--seeds", str(self.seeds), "--reference", REFERENCE, "--out", str(self.runs),
+        )  # fmt: skip
 
 
 def load(seed: int, n_classes: int = 20, n_images: int = 100) -> DataSplits:
@@ -239,12 +274,18 @@ def make_table(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def main() -> None:
     """Run what is missing, print the table, write the file."""
-    if photo_folder() is None and not (ROOT / RUNS).exists():
-        print("training is skipped: INSTAAUG_DATA names no folder with 'tiny-imagenet'.")
+    run(Regime("training"))
+
+
+def run(regime: Regime) -> None:
+    """Run what is missing of a regime, print the table, write the file."""
+    if photo_folder() is None and not (ROOT / regime.runs).exists():
+        print(f"{regime.name} is skipped: INSTAAUG_DATA names no folder with 'tiny-imagenet'.")
         return
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    subprocess.run(COMMAND, check=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": path})  # noqa: S603
-    rows = _all_rows(ROOT / RUNS)
+    environment = {**os.environ, "PYTHONPATH": path}
+    subprocess.run(regime.command, check=True, cwd=ROOT, env=environment)  # noqa: S603
+    rows = _all_rows(ROOT / regime.runs)
     table = make_table(rows)
     for name, found in sorted(table.items(), key=lambda item: -item[1]["accuracy"]):
         kinds = [kind for kind in ("plain", *VIEWS) if kind in found]
@@ -256,12 +297,12 @@ def main() -> None:
         )
         print(f"{name:24} {found['seeds']} seeds  {found['accuracy']:.1%}  {views}  {known}")
     findings = {
-        "command": " ".join(COMMAND),
+        "command": " ".join(regime.command),
         "note": NOTE,
         "table": table,
         "runs": rows,
     }
-    save("training", {}, findings=findings, seeds=SEEDS)
+    save(regime.name, {}, findings=findings, seeds=regime.seeds)
 
 
 if __name__ == "__main__":

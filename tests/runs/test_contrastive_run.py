@@ -1,6 +1,7 @@
 """Contrastive runs from beginning to end, on a handful of sprites and on files without classes."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from instaaug.runs.inference import evaluate_run, predict_files
 from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import load_splits, resume, train
 from instaaug.tasks import ContrastiveTask, make_predictor
+from instaaug.tasks.representation import Representation
 from tests.runs.conftest import N_TEST, few_sprites
 from tests.runs.test_training import Stop, rows, same_weights
 from tests.support.picture_folders import noise, plain_folder
@@ -86,9 +88,53 @@ def test_averaged_features_are_what_predictions_come_from(whole: Path) -> None:
     task = load_task(Run(whole))
     assert isinstance(task, ContrastiveTask)
     x = load_splits(CROPS).test.__getitems__(range(8))[0]
-    encode = make_predictor(task, n_samples=3, model=task.model.encoder)
-    logits = task.representations["augmented"].probe(encode(x))
+    encode = make_predictor(task, n_samples=3, model=task.model.encoder, merge="logit")
+    assert task.averaged is not None
+    logits = task.averaged.probe(encode(x))
     torch.testing.assert_close(make_predictor(task, n_samples=3)(x), logits)
+
+
+@pytest.mark.parametrize(
+    ("validations", "kept"),
+    [((0.1, 0.2, 0.3), "ordered"), ((0.1, 0.3, 0.2), "augmented"), ((0.1, 0.2, 0.2), "augmented")],
+)
+def test_the_probe_decides_whether_all_images_have_the_same_views(
+    validations: tuple[float, ...], kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, fit = iter(validations), Representation.fit
+    monkeypatch.setattr(
+        Representation,
+        "fit",
+        lambda *args, **options: replace(fit(*args, **options), validation=next(given)),
+    )
+    results = train(CROPS.override({"trainer.max_epochs": 1}), tmp_path / "run")
+    names = ("plain", "augmented", "ordered")
+    assert results["probes"] == dict(zip(names, validations, strict=True))
+    task = load_task(Run(tmp_path / "run"))
+    assert isinstance(task, ContrastiveTask)
+    assert set(task.representations) == {"plain", kept}
+    x = load_splits(CROPS).test.__getitems__(range(8))[0]
+    outputs = [make_predictor(task, n_samples=3, seed=seed)(x) for seed in (0, 1)]
+    assert torch.equal(*outputs) == (kept == "ordered")  # draws differ
+    assert evaluate_run(tmp_path / "run") == results["test"]
+    if kept == "ordered":
+        (tmp_path / "run" / "order.safetensors").unlink()
+        with pytest.raises(FileNotFoundError, match=r"has lost its order\.safetensors"):
+            load_task(Run(tmp_path / "run"))
+
+
+@pytest.mark.parametrize(
+    "changes", [{"views.select": "sample"}, {"transforms": "rotation"}, {"views.n_views": 1}]
+)
+def test_views_are_drawn_where_that_is_asked_for_or_there_are_no_boxes(
+    changes: dict[str, Any], tmp_path: Path
+) -> None:
+    results = train(
+        CROPS.override({"trainer.max_epochs": 1, "crop.grid": SMALL.crop.grid, **changes}),
+        tmp_path / "run",
+    )
+    assert set(results["probes"]) == {"plain", "augmented"}
+    assert not (tmp_path / "run" / "order.safetensors").exists()
 
 
 def test_files_are_predicted_by_the_probe(tmp_path: Path) -> None:

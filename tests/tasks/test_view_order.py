@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
+from typing_extensions import override
 
 from instaaug import InstaAug
 from instaaug import transforms as T
@@ -19,6 +21,7 @@ from instaaug.tasks.view_order import (
     count_images,
     learn_order,
     makes_crops_alone,
+    spread_views,
 )
 from tests.support.bright_corners import CORNER, SIDE, Brightness, bright_corners
 
@@ -95,3 +98,25 @@ def test_an_order_takes_a_tenth_of_the_passes_of_training_at_most() -> None:
     assert n * N_BOXES == pytest.approx(0.1 * 3 * n_train * n_epochs)
     assert count_images(10_000, n_train=10**6, n_epochs=10) == MOST_IMAGES
     assert count_images(FEWEST - 1, n_train=10**6, n_epochs=10) == 0
+
+
+def test_spread_boxes_begin_in_the_middle_and_go_to_the_corners() -> None:
+    aug = spread_views(size=8, mean=(0.0,), std=(1.0,))
+    x = torch.rand(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    seen: list[Tensor] = []
+
+    class Eye(nn.Module):
+        @override
+        def forward(self, views: Tensor) -> Tensor:
+            seen.append(views)
+            return views.flatten(1)
+
+    aug.wrap(Eye(), 6).eval()(x)
+    views = torch.cat(seen).unflatten(0, (6, 2))
+    middle = (0.0, 0.0, 1.2, 1.2)
+    corners = [(0.4 * a, 0.4 * b, 1.2, 1.2) for a in (-1, 1) for b in (-1, 1)]
+    expected = [T.Crop().apply(x, torch.tensor([box]).expand(2, -1)) for box in (middle, *corners)]
+    torch.testing.assert_close(views[0], x)
+    torch.testing.assert_close(views[1], expected[0])
+    for view in views[2:]:
+        assert any(torch.allclose(view, corner, atol=1e-5) for corner in expected[1:])

@@ -150,15 +150,16 @@ def load_task(run: Run) -> AugmentedTask:
     if isinstance(task, ContrastiveTask) and run.probe_file.is_file():
         _load_probes(task, run.probe_file)
     _follow_validation(task.augmenter, run)
-    if _uses_order(run):
+    if _uses_order(run, task):
         task.ordered = InstaAug.load(run.order_file)
     return task.eval()
 
 
-def _uses_order(run: Run) -> bool:
+def _uses_order(run: Run, task: AugmentedTask) -> bool:
     """Whether a run predicts from views in one order for all images."""
     order = run.read_validation().get("order")
-    if not isinstance(order, Mapping) or not order.get("is_better"):
+    probed = isinstance(task, ContrastiveTask) and "ordered" in task.representations
+    if not probed and (not isinstance(order, Mapping) or not order.get("is_better")):
         return False
     if not run.order_file.is_file():
         raise FileNotFoundError(

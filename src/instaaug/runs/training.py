@@ -55,7 +55,13 @@ from instaaug.tasks.cross_fit import CrossFit, make_cross_fit
 from instaaug.tasks.diagnostics import describe_diagnostics, measure_augmentation
 from instaaug.tasks.representation import Representation, collect_features
 from instaaug.tasks.view_choice import FEWEST, MOST_IMAGES, ViewChoice, choose_test_views
-from instaaug.tasks.view_order import can_order, count_images, learn_order, makes_crops_alone
+from instaaug.tasks.view_order import (
+    can_order,
+    count_images,
+    learn_order,
+    makes_crops_alone,
+    spread_views,
+)
 
 __all__ = [
     "evaluate_task",
@@ -337,8 +343,9 @@ def _fit(
         else:
             run.write_tensors(run.augmenter_file, task.augmenter)
     run.write_tensors(run.model_file, task.model)
+    probes: dict[str, float] = {}
     if isinstance(task, ContrastiveTask):
-        _fit_representations(task, splits.train, config, run)
+        probes = _fit_representations(task, splits.train, config, facts, run)
     sets = [part for part in (splits.train, splits.validation, splits.test) if part is not None]
     results = {
         "data": config.data.source,
@@ -350,6 +357,7 @@ def _fit(
         "split_hash": facts.split_hash,
         "steps": task.n_steps,
         "validation": None if choice is None else choice.to_dict(),
+        "probes": probes,
         "diagnostics": _measure_augmentation(task, splits, config),
         "test": evaluate_task(task, splits.test, config),
     }
@@ -578,34 +586,62 @@ def is_later_process() -> bool:
 
 
 def _fit_representations(
-    task: ContrastiveTask, train: LabeledImages, config: TrainSettings, run: Run
-) -> None:
+    task: ContrastiveTask,
+    train: LabeledImages,
+    config: TrainSettings,
+    facts: DataFacts,
+    run: Run,
+) -> dict[str, float]:
     """Fit probes to features of the training images, plain and averaged; write them.
 
-    Nothing is fitted to images without classes, or of a single class.
+    Features are averaged over views that the method draws or, for crops, over the same boxes of
+    every image, whichever the probe does better with. Nothing is fitted to images without classes,
+    or of a single class.
 
     Arguments:
         task: Its encoder is trained; it gets the probes.
         train: Images that it was trained on.
         config: Every setting.
+        facts: On the images.
         run: Receives the probes.
+
+    Returns:
+        By kind of view, the accuracy on training images that chose the penalty of the probe.
     """
     if len(train.classes) < 2:
-        return
-    kinds = {"plain": 0}
-    if task.augmenter.averages_views:
-        kinds["augmented"] = config.views.n_views
-    for kind, n_samples in kinds.items():
+        return {}
+
+    def fit(n_samples: int) -> Representation:
         features, targets = _features(task, train, config, n_samples)
-        task.representations[kind] = Representation.fit(
+        return Representation.fit(
             features, targets, num_classes=len(train.classes), seed=config.seed
         )
+
+    n_views = config.views.n_views
+    fitted = {"plain": fit(0)}
+    if task.augmenter.averages_views:
+        fitted["augmented"] = fit(n_views)
+    if config.views.select == "auto" and makes_crops_alone(task.augmenter) and can_order(n_views):
+        task.ordered = spread_views(size=facts.image_size, mean=facts.mean, std=facts.std).to(
+            task.mean.device
+        )
+        fitted["ordered"] = fit(n_views)
+    found = {kind: one.validation for kind, one in fitted.items()}
+    if found.get("ordered", 0.0) > found.get("augmented", 0.0):
+        fitted.pop("augmented", None)
+        assert task.ordered is not None  # noqa: S101  # as it has a probe
+        task.ordered.save(run.order_file)
+    else:
+        fitted.pop("ordered", None)
+        task.ordered = None
+    task.representations |= fitted
     tensors = {
         f"{kind}.{name}": tensor.contiguous()
-        for kind, fitted in task.representations.items()
-        for name, tensor in fitted.tensors().items()
+        for kind, one in fitted.items()
+        for name, tensor in one.tensors().items()
     }
     write_atomically(run.probe_file, lambda file: file.write(save(tensors)))
+    return found
 
 
 def _score_representations(
@@ -626,9 +662,8 @@ def _score_representations(
     if not task.representations:
         return results
     results["plain"] = task.representations["plain"].scores(*_features(task, data, config, 0))
-    if n_samples and "augmented" in task.representations:
-        averaged = _features(task, data, config, n_samples)
-        scores = task.representations["augmented"].scores(*averaged)
+    if n_samples and task.averaged is not None:
+        scores = task.averaged.scores(*_features(task, data, config, n_samples))
         results["augmented"] = {**scores, "n_samples": n_samples}
     return results
 

@@ -104,8 +104,13 @@ class ContrastiveTask(AugmentedTask):
                 "Nothing has learned classes yet: the encoder alone gives features. Train on "
                 "images with labels, to which a linear probe is fitted."
             )
-        fitted = self.representations.get("augmented") or self.representations["plain"]
+        fitted = self.averaged or self.representations["plain"]
         return nn.Sequential(self.model.encoder, deepcopy(fitted.probe).to(self.mean.device))
+
+    @property
+    def averaged(self) -> Representation | None:
+        """What was fitted to features of several views: the same of all images, or drawn."""
+        return self.representations.get("ordered") or self.representations.get("augmented")
 
     def views(self, x: Images, generator: Generator) -> Tensor:
         """Two distorted views of every input; all first ones, then all second ones."""

@@ -200,14 +200,15 @@ class AugmentedTask(LightningModule, ABC):
 
         Arguments:
             n_views: How many, at most.
-            model: What sees drawn views, in place of what predicts.
-            merge: How outputs for drawn views become one; the augmenter's own choice by default.
+            model: What sees views, in place of what predicts.
+            merge: How outputs for views become one; the augmenter's own choice by default. Views
+                are drawn if it is not the way that goes with their order.
             select: How drawn views are chosen.
             replace: Whether the same view may be drawn twice.
             certainty: Probability of the top class at which an image needs no further view.
         """
-        if self.ordered is not None and model is None and merge is None:
-            return self.ordered.wrap(self.predictor, n_views, certainty=certainty)
+        if self.ordered is not None and merge in (None, self.ordered.merge):
+            return self.ordered.wrap(model or self.predictor, n_views, certainty=certainty)
         return self.augmenter.wrap(
             model or self.predictor, n_views, merge=merge, select=select, replace=replace,
             certainty=certainty,

@@ -1,5 +1,6 @@
-"""One order of views for all images, learned for a trained model from images it has not seen."""
+"""One order of views for all images: learned for a trained model, or spread over the image."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -8,23 +9,33 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from instaaug.augmentation import Augmenter, InstaAug
+from instaaug.augmentation.plan import PlanShape
 from instaaug.augmentation.worth import Gain
 from instaaug.data import LabeledImages
 from instaaug.data.labeled import evenly_spaced_indices
 from instaaug.frozen.calibration import fit_temperature
 from instaaug.frozen.fit import DEFAULT_CROPS, fit_tta
+from instaaug.frozen.table import all_views
 from instaaug.tasks.evaluation import Predictor
 from instaaug.tasks.loader import BatchLoader
 from instaaug.tasks.supervised import SupervisedTask
 from instaaug.transforms import Composition, Crop
 
-__all__ = ["ViewOrder", "can_order", "count_images", "learn_order", "makes_crops_alone"]
+__all__ = [
+    "ViewOrder",
+    "can_order",
+    "count_images",
+    "learn_order",
+    "makes_crops_alone",
+    "spread_views",
+]
 
 N_BOXES = sum(places**2 for _, places in DEFAULT_CROPS.levels)
 FEWEST = 100  # images that an order can be learned from
 MOST_IMAGES = 1000
 PASSES_PER_STEP = 3  # a forward and a backward pass, in forward passes
 SHARE = 0.1  # of the passes of training that learning an order may take
+SPREAD_SIDES = (0.6, 0.8, 0.4)  # of boxes, where no labels say which are best
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +162,43 @@ def learn_order(
         drawn_accuracy=float((outputs.argmax(dim=1) == targets).double().mean()),
         drawn_nll=float(F.cross_entropy(outputs / fit_temperature(outputs, targets), targets)),
     )
+
+
+def spread_views(*, size: int, mean: Sequence[float], std: Sequence[float]) -> InstaAug:
+    """The whole image, then boxes all over it, the same for all images; nothing is learned.
+
+    Of each size, every box is as far as can be from those before it, and the first in the middle.
+
+    Arguments:
+        size: Side in pixels of what the model sees.
+        mean: What images were normalized with.
+        std: What images were normalized with.
+    """
+    aug = InstaAug(
+        DEFAULT_CROPS, conditioning="none", mean=mean, std=std, size=size,
+        keep_original=True, select="top",
+    )  # fmt: skip
+    boxes = all_views(aug)[1:]
+    sides = boxes[:, 2] / 2
+    order = [
+        k
+        for side in SPREAD_SIDES
+        for k in _farthest_first(boxes, torch.nonzero((sides - side).abs() < 1e-3).flatten())
+    ]
+    aug.set_plan(PlanShape(len(boxes))).set_order(order)
+    return aug.eval()
+
+
+def _farthest_first(boxes: Tensor, rows: Tensor) -> list[int]:
+    """Some rows, from the most central on, each as far as can be from those before it."""
+    centers = boxes[rows, :2]
+    apart = torch.cdist(centers, centers)
+    order = [int(centers.norm(dim=1).argmin())]
+    while len(order) < len(rows):
+        nearest = apart[:, order].amin(dim=1)
+        nearest[order] = -1.0
+        order.append(int(nearest.argmax()))
+    return [int(rows[k]) for k in order]
 
 
 def _predict_all(predict: Predictor, batches: BatchLoader) -> tuple[Tensor, Tensor]:
