@@ -168,7 +168,7 @@ def main() -> None:
     chosen = {method: choose(method) for method in METHODS}
     tried = [row for _, _, own in chosen.values() for row in own]
     rows: list[dict[str, Any]] = []
-    for seed, n_lights in product(SEEDS, NUMBERS_OF_LIGHTS):
+    for n_lights, seed in product(NUMBERS_OF_LIGHTS, SEEDS):
         for method, (name, options, _) in chosen.items():
             row = score(name, n_lights, seed, options, "test")
             rows.append({**row, "method": method, "setting": name})

@@ -23,7 +23,6 @@ from benchmarks import (
     rotation,
     scaling,
     signals,
-    thirty_classes,
     tiny_imagenet,
     training,
     transfer,
@@ -40,7 +39,7 @@ PRINTING = {
     m.__name__.split(".")[-1]: m
     for m in (
         *(budgets, memory, scaling, where_time_goes, phi_resolution, variance, rotation),
-        *(color, tiny_imagenet, training, thirty_classes, long_training, fine_tuning),
+        *(color, tiny_imagenet, training, long_training, fine_tuning),
         *(leaderboard, contrastive),
         *(frozen, mirrored_views, exact_gradient, transfer, retrieval, signals, reliability),
     )

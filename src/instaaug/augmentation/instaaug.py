@@ -48,6 +48,7 @@ from instaaug.parameterizations import (
     Family,
     InvarianceModule,
     LatentFamily,
+    LooseBoxes,
     PooledHead,
     equal_sizes,
     make_family,
@@ -119,6 +120,9 @@ class InstaAug(Augmenter):
         padding_mode: What lies outside of the image.
         size: Side, or height and width, of what the model sees; the input's own by default.
             Crops of an input up to twice as large keep its detail.
+        loose: Whether boxes of crops move and change their size a little in training, as far as
+            half-way to their neighbors, so that the model meets all places and sizes. What φ
+            learns, and views at test time, are those of the grid.
         keep_original: Whether the first view at test time is the input as it is.
         select: How views are chosen at test time unless :meth:`wrap` says otherwise.
         merge: How their outputs are merged unless :meth:`wrap` says otherwise.
@@ -176,6 +180,7 @@ class InstaAug(Augmenter):
         std: Sequence[float] | None = None,
         padding_mode: PaddingMode = "zeros",
         size: int | tuple[int, int] | None = None,
+        loose: bool = False,
         keep_original: bool = False,
         select: Select = "sample",
         merge: Merge = "logit",
@@ -205,6 +210,7 @@ class InstaAug(Augmenter):
                 weight=weight,
                 factor=factor,
                 padding_mode=padding_mode,
+                loose=loose,
                 keep_original=keep_original,
                 select=select,
                 merge=merge,
@@ -338,6 +344,13 @@ class InstaAug(Augmenter):
             conditioning=settings.conditioning,
             num_classes=settings.num_classes,
         )
+        self.loose_boxes = nn.ModuleDict(
+            {
+                str(position): LooseBoxes(grids[name])
+                for position, (name, space) in enumerate(spaces.items())
+                if settings.loose and isinstance(space, Boxes) and not space.changes_inside
+            }
+        )
         self.band = EntropyBand(
             list(self.parts.part_limits.values()),
             rule=settings.rule,
@@ -449,7 +462,7 @@ class InstaAug(Augmenter):
             maps, classes, len(x), predicted=predicted if self.training else None
         )
         samples = _every_choice(joint) if exact else joint.draw(n_samples, generator=generator)
-        theta = joint.theta(samples)
+        theta = self._place(joint, samples, generator)
         n = len(theta)
         inputs = self.render(repeat_batch(x, n), theta.flatten(0, 1))
         return AugmentedBatch(
@@ -463,6 +476,21 @@ class InstaAug(Augmenter):
             value=self.baseline_heads.value(maps, len(x)),
             exhaustive=exact,
         )
+
+    def _place(
+        self, joint: Joint, samples: Samples, generator: Generator | None
+    ) -> Float[Tensor, "n batch d"]:
+        """θ of samples; in training, loose boxes lie anywhere near where they were drawn."""
+        theta = joint.theta(samples)
+        if not self.training or not self.loose_boxes:
+            return theta
+        parts = list(theta.split([space.size for space in self.transform.spaces.values()], dim=-1))
+        finite = joint.finite()
+        for i, name in enumerate(joint.factors):
+            if str(i) in self.loose_boxes:
+                index = finite[name].index(samples[i])
+                parts[i] = self.loose_boxes[str(i)](parts[i], index, generator)
+        return torch.cat(parts, dim=-1)
 
     def _score_factors(
         self, joint: Joint, samples: Samples, maps: Sequence[Maps], predicted: Mapping[str, Tensor]

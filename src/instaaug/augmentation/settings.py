@@ -64,6 +64,7 @@ class InstaAugSettings:
     weight: float = 0.1
     factor: float = 1.01
     padding_mode: PaddingMode = "zeros"
+    loose: bool = False
     keep_original: bool = False
     select: Select = "sample"
     merge: Merge = "logit"
@@ -75,10 +76,9 @@ class InstaAugSettings:
         for name, literal in CHOICES.items():
             if getattr(self, name) not in get_args(literal):
                 raise UnknownNameError(name, str(getattr(self, name)), get_args(literal))
-        if not isinstance(self.keep_original, bool):
-            raise ArgumentError(
-                f"`keep_original` must be True or False: got {self.keep_original!r}."
-            )
+        for name in ("loose", "keep_original"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise ArgumentError(f"`{name}` must be True or False: got {value!r}.")
         if self.in_channels < 1:
             raise ArgumentError(f"`in_channels` must be at least 1: got {self.in_channels}.")
         if not 0 < self.width <= 64:

@@ -21,6 +21,7 @@ from instaaug.parameterizations.invariance import (
     SharedHead,
 )
 from instaaug.parameterizations.latent import CouplingDecoder, LatentFamily
+from instaaug.parameterizations.loose_boxes import LooseBoxes
 
 __all__ = [
     "BoxScorer",
@@ -36,6 +37,7 @@ __all__ = [
     "InvarianceModule",
     "LatentFamily",
     "LocationHead",
+    "LooseBoxes",
     "PooledHead",
     "SharedHead",
     "UniformFamily",

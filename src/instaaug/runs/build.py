@@ -251,6 +251,7 @@ def build_augmenter(config: TrainSettings, facts: DataFacts) -> Augmenter:
         "grid": _receptive_grid(config, facts) if _takes_grid(method, transforms) else None,
         "levels": levels,
         "max_outside": config.crop.max_outside,
+        "loose": _are_loose(config),
         "padding_mode": config.padding_mode,
         "mean": facts.mean,
         "std": facts.std,
@@ -283,6 +284,11 @@ def _takes_grid(method: type[Augmenter], transforms: Sequence[Transform] | str) 
     if "grid" not in parameter_hints(method) or isinstance(transforms, str):
         return False
     return any(isinstance(s, Boxes) for t in transforms for s in t.spaces.values())
+
+
+def _are_loose(config: TrainSettings) -> bool:
+    """Whether boxes move in training."""
+    return config.crop.grid != "receptive" if config.crop.loose is None else config.crop.loose
 
 
 def _receptive_grid(config: TrainSettings, facts: DataFacts) -> CropGrid | None:

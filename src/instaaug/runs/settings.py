@@ -197,6 +197,11 @@ class CropSettings(Settings):
     max_outside: float = setting(
         0.0, "Share of a box, per axis, that may lie outside of the image.", at_least=0, at_most=1
     )
+    loose: bool | None = setting(
+        None,
+        "Whether boxes that φ draws move and change their size a little in training, so that the "
+        "model meets all places and sizes; if absent, unless they are receptive.",
+    )
     size: int | None = setting(
         None,
         "Side in pixels of what the model sees, cut from larger images; their own if absent.",
