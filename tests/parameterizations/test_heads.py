@@ -1,6 +1,7 @@
 """Heads: the right unit gets the right logit, at any image size."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from instaaug.networks import make_network
 from instaaug.parameterizations import (
     ClassHead,
     CropGrid,
+    Head,
     LocationHead,
     PooledHead,
     SharedHead,
@@ -198,18 +200,19 @@ def test_a_gradient_reaches_every_parameter_of_a_location_head() -> None:
     [("crop", "auto"), ("crop", "closed_form"), ("hsv_jitter", "auto")],
 )
 def test_what_reads_the_input_is_all_but_what_is_common_to_all(
-    transform: str, estimator: str
+    transform: str, estimator: Any
 ) -> None:
     phi = InstaAug(transform, estimator=estimator).phi
     x = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         for parameter in phi.input_parameters():
             parameter.zero_()
-        for head in phi.heads:
-            head.common.normal_(generator=torch.Generator().manual_seed(1))
+        (head,) = phi.heads
+        assert isinstance(head, Head)
+        head.common.normal_(generator=torch.Generator().manual_seed(1))
     (raw,) = phi.raw(phi.features(x), None, 2)
     assert torch.equal(raw[0], raw[1])
-    assert torch.equal(raw[0], phi.heads[0].common)
+    assert torch.equal(raw[0], head.common)
 
 
 def test_a_shared_head_gives_every_input_the_same() -> None:

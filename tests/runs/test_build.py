@@ -19,7 +19,7 @@ from instaaug.methods import (
     NoAugmentation,
     RandomAugmentation,
 )
-from instaaug.parameterizations import CropGrid
+from instaaug.parameterizations import CropGrid, Head
 from instaaug.runs.build import build_augmenter, build_task
 from instaaug.runs.folder import DataFacts
 from instaaug.runs.settings import TrainSettings
@@ -323,8 +323,10 @@ def test_colors_that_depend_on_the_input_are_learned_slowly(
     task = build_task(TrainSettings().override({"phi.goal": "loss", **changes}), FACTS)
     made = task.phi_optimization.make_optimizer(task.augmenter.parameters(), task._backbone)
     rates = {id(p): group["lr"] for group in made.param_groups for p in group["params"]}
+    assert isinstance(task.augmenter, InstaAug)
     phi = task.augmenter.phi
     assert [rates[id(p)] for p in phi.input_parameters()] == pytest.approx(
         [of_input] * len(phi.input_parameters())
     )
-    assert {rates[id(head.common)] for head in phi.heads} == {of_all}
+    heads = [head for head in phi.heads if isinstance(head, Head)]
+    assert {rates[id(head.common)] for head in heads} == {of_all}

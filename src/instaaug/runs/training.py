@@ -622,9 +622,9 @@ def _fit_representations(
     if task.augmenter.averages_views:
         fitted["augmented"] = fit(n_views)
     if config.views.select == "auto" and makes_crops_alone(task.augmenter) and can_order(n_views):
-        task.ordered = spread_views(size=facts.image_size, mean=facts.mean, std=facts.std).to(
-            task.mean.device
-        )
+        mean, std = (numbers.flatten().tolist() for numbers in (task.mean, task.std))
+        spread = spread_views(size=facts.image_size, mean=mean, std=std)
+        task.ordered = spread.to(task.mean.device)
         fitted["ordered"] = fit(n_views)
     found = {kind: one.validation for kind, one in fitted.items()}
     if found.get("ordered", 0.0) > found.get("augmented", 0.0):
