@@ -587,6 +587,7 @@ def test_a_bad_file_is_listed_or_stops(
 # Export
 
 
+@pytest.mark.slow  # docs/frozen.md has the same commands, tests/frozen what they write
 def test_phi_and_the_policy_leave_for_other_programs(
     instaaug: CommandLine, fit: Path, spots: Path, tmp_path: Path
 ) -> None:
