@@ -26,6 +26,7 @@ def run_rows(folder: Path, *more: str) -> list[dict[str, Any]]:
                 "seed": results["seed"],
                 "plain": test["plain"]["top1"],
                 "augmented": test.get("augmented", {}).get("top1"),
+                **({"probes": results["probes"]} if results.get("probes") else {}),
                 **{f"{n}{part}": parts[part].get(n) for n in ("nll", *more) for part in parts},
                 "entropy": learned.get("entropy"),
                 "mutual information": learned.get("mutual_information"),
