@@ -66,6 +66,7 @@ NOTE = (
     "validation images, half as many as training images, choose the random range, how views are "
     "merged, and teach φ where its goal is usefulness; the test images are the same for all seeds"
 )
+N_CLASSES = 20
 N_VALIDATION = 50  # of each class
 N_TEST = 150  # of each class, the same for every seed
 N_VIEWS, FEW_VIEWS = 10, 4
@@ -107,24 +108,23 @@ class Regime:
         )  # fmt: skip
 
 
-def load(seed: int, n_classes: int = 20, n_images: int = 100) -> DataSplits:
+def load(seed: int, n_images: int = 100) -> DataSplits:
     """Photos of the first classes: the last ones for the test, others drawn by the seed.
 
     Arguments:
         seed: Draws training and validation images.
-        n_classes: Classes, the first in the order of the data.
         n_images: Training images of each class.
     """
     photos = load_photos().train
     generator = np.random.default_rng([19, seed])
     parts: list[list[np.ndarray]] = [[], [], []]
-    for label in range(n_classes):
+    for label in range(N_CLASSES):
         rows = np.flatnonzero(photos.targets.numpy() == label)
         pool = generator.permutation(rows[:-N_TEST])
         taken = (pool[:n_images], pool[n_images : n_images + N_VALIDATION], rows[-N_TEST:])
         for part, some in zip(parts, taken, strict=True):
             part.append(np.sort(some))
-    classes = photos.classes[:n_classes]
+    classes = photos.classes[:N_CLASSES]
     train, validation, test = (
         replace(photos.subset(np.concatenate(part)), classes=classes) for part in parts
     )

@@ -28,6 +28,7 @@ BY_SETTING = {
     "transforms": "transforms",
     "padding_mode": "padding_mode",
     "size": "crop.size",
+    "loose": "crop.loose",
     "levels": "crop.grid",
     "max_outside": "crop.max_outside",
     "entropy": "entropy",

@@ -199,8 +199,8 @@ class CropSettings(Settings):
     )
     loose: bool | None = setting(
         None,
-        "Whether boxes that φ draws move and change their size a little in training, so that the "
-        "model meets all places and sizes; if absent, unless they are receptive.",
+        "Whether boxes move and change their size a little in training; if absent, unless they "
+        "are receptive.",
     )
     size: int | None = setting(
         None,

@@ -357,7 +357,7 @@ def _fit(
         "split_hash": facts.split_hash,
         "steps": task.n_steps,
         "validation": None if choice is None else choice.to_dict(),
-        "probes": probes,
+        **({"probes": probes} if probes else {}),
         "diagnostics": _measure_augmentation(task, splits, config),
         "test": evaluate_task(task, splits.test, config),
     }
