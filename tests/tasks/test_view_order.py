@@ -100,9 +100,10 @@ def test_an_order_takes_a_tenth_of_the_passes_of_training_at_most() -> None:
     assert count_images(FEWEST - 1, n_train=10**6, n_epochs=10) == 0
 
 
-def test_spread_boxes_begin_in_the_middle_and_go_to_the_corners() -> None:
-    aug = spread_views(size=8, mean=(0.0,), std=(1.0,))
-    x = torch.rand(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+@pytest.mark.parametrize("channels", [1, 3])
+def test_spread_boxes_begin_in_the_middle_and_go_to_the_corners(channels: int) -> None:
+    aug = spread_views(size=8, channels=channels, mean=(0.0,), std=(1.0,))
+    x = torch.rand(2, channels, 8, 8, generator=torch.Generator().manual_seed(0))
     seen: list[Tensor] = []
 
     class Eye(nn.Module):

@@ -623,7 +623,7 @@ def _fit_representations(
         fitted["augmented"] = fit(n_views)
     if config.views.select == "auto" and makes_crops_alone(task.augmenter) and can_order(n_views):
         mean, std = (numbers.flatten().tolist() for numbers in (task.mean, task.std))
-        spread = spread_views(size=facts.image_size, mean=mean, std=std)
+        spread = spread_views(size=facts.image_size, channels=facts.channels, mean=mean, std=std)
         task.ordered = spread.to(task.mean.device)
         fitted["ordered"] = fit(n_views)
     found = {kind: one.validation for kind, one in fitted.items()}

@@ -164,18 +164,21 @@ def learn_order(
     )
 
 
-def spread_views(*, size: int, mean: Sequence[float], std: Sequence[float]) -> InstaAug:
+def spread_views(
+    *, size: int, channels: int, mean: Sequence[float], std: Sequence[float]
+) -> InstaAug:
     """The whole image, then boxes all over it, the same for all images; nothing is learned.
 
     Of each size, every box is as far as can be from those before it, and the first in the middle.
 
     Arguments:
         size: Side in pixels of what the model sees.
+        channels: Of the images.
         mean: What images were normalized with.
         std: What images were normalized with.
     """
     aug = InstaAug(
-        DEFAULT_CROPS, conditioning="none", mean=mean, std=std, size=size,
+        DEFAULT_CROPS, conditioning="none", in_channels=channels, mean=mean, std=std, size=size,
         keep_original=True, select="top",
     )  # fmt: skip
     boxes = all_views(aug)[1:]
