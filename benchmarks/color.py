@@ -41,8 +41,9 @@ EVERY_LIGHT = range(1, len(LIGHTS) + 1)
 PAPER_LIGHT = 15
 SEEDS = range(5)
 NUMBERS_OF_LIGHTS = (0, 1, 2, 4, 8)  # 0 is light 15
-METHODS = ("none", "random", "shared", "per input")
+METHODS = ("none", "random", "shared", "per input", "shared, undone", "undone")
 STRENGTHS = (0.25, 0.5, 0.75)
+UNDO = 0.5  # share of each range, as much as the best random strength
 BANDS = ((0.125, 0.25), (0.25, 0.5), (0.5, 0.75))  # of each side of a range
 N_PARAMETERS = 3
 N_ROUNDS = {"validation": 2, "test": 2}  # lights that each image is scored under
@@ -103,7 +104,7 @@ def score(
         options: Settings of the run that differ from the defaults.
         part: Which images to score: ``"validation"`` or ``"test"``.
     """
-    out = RUNS / f"{name.replace(' ', '_')}-{n_lights}-{seed}"
+    out = RUNS / f"{name.replace(',', '').replace(' ', '_')}-{n_lights}-{seed}"
     file = out / f"{part}.json"
     if not (out / "results.json").is_file():
         resume(out) if out.exists() else train(settings(n_lights, seed, options), out)
@@ -141,10 +142,10 @@ def trials(method: str) -> dict[str, dict[str, Any]]:
         return {
             f"random {s:g}": {"method.name": "random", "method.strength": s} for s in STRENGTHS
         }
-    conditioning = {"shared": "none", "per input": "input"}[method]
     return {
         f"{method} {low:g} to {high:g}": {
-            "phi.conditioning": conditioning,
+            "phi.conditioning": "none" if method.startswith("shared") else "input",
+            "phi.undo": UNDO if method.endswith("undone") else 0.0,
             "phi.dependence": 1.0,  # what is measured is learning per input, not its shrinkage
             "entropy.diversity": (low**N_PARAMETERS, high**N_PARAMETERS),
         }

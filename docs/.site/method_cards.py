@@ -29,6 +29,7 @@ BY_SETTING = {
     "padding_mode": "padding_mode",
     "size": "crop.size",
     "loose": "crop.loose",
+    "undo": "phi.undo",
     "levels": "crop.grid",
     "max_outside": "crop.max_outside",
     "entropy": "entropy",

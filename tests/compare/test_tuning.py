@@ -506,7 +506,7 @@ def test_the_space_contains_its_start_and_every_corner_can_be_built(
     config = TrainSettings.from_mapping(PAPER, changes)
     space = space_of(config)
     assert space.start.keys() == {*space.bounds, "learner"}
-    assert space.learners == ("input", "none", "random")
+    assert [n for n in space.learners if n != "undone"] == ["input", "none", "random"]
     for name, (low, high) in space.bounds.items():
         assert 0 < low < high
         assert low <= space.start[name] <= high
@@ -616,6 +616,16 @@ def test_a_search_falls_back_to_random_and_says_so(tmp_path: Path) -> None:
     words = describe_choice(CONFIG.with_full_paths(), tuned.config)
     assert "Chosen: method random, method.sizes [0.375, 1]. Random transforms did best" in words
     assert tuned.records[tuned.verdict.best.number].ranges == {}
+
+
+def test_for_colors_a_phi_that_undoes_its_inputs_is_a_candidate() -> None:
+    config = TrainSettings.from_mapping(PAPER, {"transforms": "hsv_jitter"})
+    space = space_of(config)
+    assert space.learners == ("input", "none", "undone", "random")
+    undone = space.settings_at(config, {**space.start, "learner": 2.0})
+    assert (undone.phi.undo, undone.phi.conditioning) == (0.5, "input")
+    assert space.settings_at(config, space.start).phi.undo == 0
+    assert space_of(undone).learners == ("input", "none", "random")
 
 
 def test_an_ablation_is_compared_with_random_and_stays_one() -> None:

@@ -301,6 +301,7 @@ EFFECTS: Mapping[str, Effect] = {
     "phi.step": ("separate", of_task("phi_step")),
     "phi.sizes": ("uniform", of_augmenter("sizes")),
     "phi.ranges": ("latent", of_augmenter("ranges")),
+    "phi.undo": (0.5, lambda seen: seen.task.augmenter.undoing is None),
     "phi.goal": ("loss", lambda seen: seen.task.usefulness is None),
     "phi.signal": ("held_out", kept_from_the_model),
     "phi.signal_share": (0.3, kept_from_the_model),

@@ -50,6 +50,7 @@ from instaaug.parameterizations import (
     LatentFamily,
     LooseBoxes,
     PooledHead,
+    Undoing,
     equal_sizes,
     make_family,
     near_base,
@@ -61,6 +62,9 @@ from instaaug.transforms import Transform
 __all__ = ["InstaAug"]
 
 
+Shifts = Mapping[str, Float[Tensor, "batch _"]] | None
+
+UNDOING_NETWORK = "glance"
 CONDITIONS = {
     "input": "learns per input",
     "none": "learns one for all",
@@ -123,6 +127,10 @@ class InstaAug(Augmenter):
         loose: Whether boxes of crops move and change their size a little in training, as far as
             half-way to their neighbors, so that the model meets all places and sizes. What φ
             learns, and views at test time, are those of the grid.
+        undo: Share of the ranges of colors, turns, shifts and scales, from 0 to 1, that inputs are
+            changed by at random in training, for a network to learn to undo it. At test time it
+            undoes what it finds, such as another light, and ranges begin from there. Above 0, the
+            model cannot tell inputs apart that differ by such a change alone.
         keep_original: Whether the first view at test time is the input as it is.
         select: How views are chosen at test time unless :meth:`wrap` says otherwise.
         merge: How their outputs are merged unless :meth:`wrap` says otherwise.
@@ -181,6 +189,7 @@ class InstaAug(Augmenter):
         padding_mode: PaddingMode = "zeros",
         size: int | tuple[int, int] | None = None,
         loose: bool = False,
+        undo: float = 0.0,
         keep_original: bool = False,
         select: Select = "sample",
         merge: Merge = "logit",
@@ -211,6 +220,7 @@ class InstaAug(Augmenter):
                 factor=factor,
                 padding_mode=padding_mode,
                 loose=loose,
+                undo=undo,
                 keep_original=keep_original,
                 select=select,
                 merge=merge,
@@ -249,7 +259,7 @@ class InstaAug(Augmenter):
         """
         if batches is not None and self.settings.conditioning == "input":
             found = [
-                self.phi.raw(self.phi.features(self.canonical(x)), None, len(x)) for x in batches
+                self.phi.raw(self.phi.features(self._resize(x)), None, len(x)) for x in batches
             ]
             self.phi.set_shared([torch.cat(rows) for rows in zip(*found, strict=True)])
         self.phi.set_dependence(dependence)
@@ -351,6 +361,14 @@ class InstaAug(Augmenter):
                 if settings.loose and isinstance(space, Boxes) and not space.changes_inside
             }
         )
+        self.undoing: Undoing | None = None
+        if settings.undo:
+            self.undoing = Undoing(
+                self.transform,
+                make_network(UNDOING_NETWORK, in_channels=settings.in_channels, width=1.0),
+                strength=settings.undo,
+                in_channels=settings.in_channels,
+            )
         self.band = EntropyBand(
             list(self.parts.part_limits.values()),
             rule=settings.rule,
@@ -415,7 +433,7 @@ class InstaAug(Augmenter):
         """
         checks.check_inputs(x, channels=self.settings.in_channels)
         classes = checks.check_classes(targets, self.settings)
-        return self.phi(self.canonical(x), classes, shrunk=shrunk)
+        return self.phi(self._resize(x), classes, shrunk=shrunk, shift=self._shifts(x))
 
     @torch.no_grad()
     def uninformed_views(self, x: Images, generator: Generator | None = None) -> Rendered:
@@ -456,10 +474,11 @@ class InstaAug(Augmenter):
         checks.warn_if_normalized(x, self.settings)
         checks.check_call(len(x), n_samples=n_samples, targets=targets, exact=exact)
         classes = checks.check_classes(targets, self.settings)
-        maps = self.phi.features(self.canonical(x))
+        x, shifts, unlike = self._practice(x, generator)
+        maps = self.phi.features(self._resize(x))
         predicted: dict[str, Tensor] = {}
         joint = self.phi.decode(
-            maps, classes, len(x), predicted=predicted if self.training else None
+            maps, classes, len(x), predicted=predicted if self.training else None, shift=shifts
         )
         samples = _every_choice(joint) if exact else joint.draw(n_samples, generator=generator)
         theta = self._place(joint, samples, generator)
@@ -475,7 +494,35 @@ class InstaAug(Augmenter):
             score_factors=self._score_factors(joint, samples, maps, predicted),
             value=self.baseline_heads.value(maps, len(x)),
             exhaustive=exact,
+            added_loss=unlike,
         )
+
+    def _practice(
+        self, x: Images, generator: Generator | None
+    ) -> tuple[Images, Shifts, Float[Tensor, ""] | None]:
+        """Inputs, where their ranges begin, and how well that is known.
+
+        In training, inputs are changed at random first.
+        """
+        if self.undoing is None or not self.training:
+            return x, self._shifts(x), None
+        theta = self.undoing.draw(2 * len(x), generator)
+        changed = self.undoing.change(repeat_batch(x, 2), theta)
+        found = self.undoing(self._resize(changed))
+        shifts = self.undoing.shifts(found[: len(x)])
+        return changed[: len(x)], shifts, self.undoing.loss(found, theta)
+
+    def _shifts(self, x: Images) -> Shifts:
+        """By factor, how far from doing nothing the ranges of each input begin, if they do."""
+        undoing = self.undoing
+        return None if undoing is None else undoing.shifts(undoing(self._resize(x)))
+
+    def _start(self, x: Images, shifts: Shifts) -> Float[Tensor, "one_or_batch d"]:
+        """θ that does nothing but undo what happened to each input, if anything is undone."""
+        identity = self.transform.identity(like=x)
+        if self.undoing is None or shifts is None:
+            return identity
+        return self.undoing.start(identity.expand(len(x), -1), shifts)
 
     def _place(
         self, joint: Joint, samples: Samples, generator: Generator | None
@@ -532,7 +579,8 @@ class InstaAug(Augmenter):
             for family in self.phi.families:
                 if isinstance(family, ClosedFormFamily):
                     family.observe(losses)
-        return risk - (self.weight * entropy).sum()
+        total = risk - (self.weight * entropy).sum()
+        return total if batch.added_loss is None else total + batch.added_loss
 
     def _risk(self, losses: Float[Tensor, "n batch"], batch: AugmentedBatch) -> Tensor:
         if batch.exhaustive:
@@ -559,13 +607,14 @@ class InstaAug(Augmenter):
     ) -> Views:  # fmt: skip
         """Views, weighted by the probability of what their finite factors chose."""
         checks.check_inputs(x, channels=self.settings.in_channels)
+        shifts = self._shifts(x)
         joint, first = _distribution_and_outputs(
-            self.phi, self.canonical(x), model=model, output=output, chunk_size=chunk_size
+            self.phi, self._resize(x), shifts, model=model, output=output, chunk_size=chunk_size
         )
         kept = self.settings.keep_original
         views = choose_views(
             joint, n_samples, select=select, replace=replace, generator=generator,
-            original=self.transform.identity(like=x) if kept else None, plan=self.plan,
+            original=self._start(x, shifts) if kept else None, plan=self.plan,
         )  # fmt: skip
         return Views(views.theta, views.weight, first) if kept else views
 
@@ -577,7 +626,13 @@ class InstaAug(Augmenter):
 
     @override
     def canonical(self, x: Images) -> Rendered:
-        """The inputs in the size that the model takes; φ reads them in this size, too."""
+        """The inputs in the size that the model takes, with what happened to them undone."""
+        if self.undoing is None:
+            return self._resize(x)
+        return self.render(x, self._start(x, self._shifts(x)))
+
+    def _resize(self, x: Images) -> Rendered:
+        """The inputs as φ reads them, in the size that the model takes."""
         return self.transform.resize(x, padding_mode=self.settings.padding_mode)
 
     @override
@@ -703,6 +758,9 @@ class InstaAug(Augmenter):
         score = {"exact": "exact gradient", "closed_form": "closed form"}.get(
             settings.estimator, f"score function with {settings.baseline} baseline"
         )
+        if self.undoing is not None:
+            undone = ", ".join(self.undoing.sizes)
+            how += f", undoes changes of {undone} up to {settings.undo:.0%} of each range"
         gradients = [score] * (True in kinds) + ["pathwise gradient"] * (False in kinds)
         lines.append(f"{how}, {' and '.join(gradients)}, λ by the {band.rule} rule")
         return "\n".join(lines)
@@ -812,6 +870,7 @@ def _every_choice(joint: Joint) -> Samples:
 def _distribution_and_outputs(
     phi: InvarianceModule,
     x: Images,
+    shifts: Shifts,
     *,
     model: nn.Module | None = None,
     output: Output | None = None,
@@ -822,13 +881,14 @@ def _distribution_and_outputs(
     Arguments:
         phi: Finds the distributions.
         x: Images as the model takes them.
+        shifts: By factor, how far from doing nothing the ranges of each input begin.
         model: The one that is to predict.
         output: Picks the tensor out of what it returns.
         chunk_size: Most images that a frozen model sees at once.
     """
     network = phi.network
     if not isinstance(network, FrozenFeatures):
-        return phi(x, shrunk=True), None
+        return phi(x, shrunk=True, shift=shifts), None
     is_own = network.reads(model)
     features: list[Tensor] = []
     outputs: list[object] = []

@@ -65,6 +65,7 @@ class InstaAugSettings:
     factor: float = 1.01
     padding_mode: PaddingMode = "zeros"
     loose: bool = False
+    undo: float = 0.0
     keep_original: bool = False
     select: Select = "sample"
     merge: Merge = "logit"
@@ -90,11 +91,20 @@ class InstaAugSettings:
         self._check_numbers()
         self._check_normalization()
         self._check_boxes()
+        self._check_undo()
 
     def _check_numbers(self) -> None:
-        for name in ("weight", "factor", "sharpness", "calibration"):
+        for name in ("weight", "factor", "undo", "sharpness", "calibration"):
             if not isinstance(value := getattr(self, name), Real):
                 raise ArgumentError(f"`{name}` must be a number: got {value!r}.")
+
+    def _check_undo(self) -> None:
+        if self.undo and (self.conditioning == "class" or self.ranges == "latent"):
+            raise ArgumentError(
+                "`undo` needs ranges with two ends, which do not depend on the class: got "
+                f'ranges="{self.ranges}" and conditioning="{self.conditioning}". Choose '
+                '"uniform" and "input", or leave it out.'
+            )
 
     def _check_boxes(self) -> None:
         if self.sizes == "uniform" and self.estimator != "closed_form":

@@ -40,7 +40,7 @@ def choose_views(
     select: Select = "sample",
     replace: bool = False,
     generator: Generator | None = None,
-    original: Float[Tensor, "1 d"] | None = None,
+    original: Float[Tensor, "one_or_batch d"] | None = None,
     plan: ViewPlan | None = None,
 ) -> Views:
     """``n`` views, with the probability of what the finite factors chose as their weight.
@@ -71,7 +71,7 @@ def choose_views(
 
 
 def _others(
-    joint: Joint, original: Float[Tensor, "1 d"], n: int, select: Select, replace: bool,
+    joint: Joint, original: Float[Tensor, "one_or_batch d"], n: int, select: Select, replace: bool,
     generator: Generator | None, plan: ViewPlan | None,
 ) -> Views | None:  # fmt: skip
     """Views other than the original; where they can be listed, the best are distinct."""

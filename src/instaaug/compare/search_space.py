@@ -18,7 +18,8 @@ __all__ = ["Bounds", "SearchSpace", "changed_settings", "describe_choice", "desc
 Bounds = tuple[float, float]
 Ranges = dict[str, Bounds]
 
-LEARNER = "learner"
+LEARNER, UNDONE = "learner", "undone"
+UNDO = 0.5  # share of each range, where it is a candidate
 RATE = "phi.learning_rate"
 SMALLEST, STRENGTH, AREA = "smallest", "strength", "area"
 RATE_BOUNDS: Bounds = (1e-5, 1e-2)
@@ -43,13 +44,15 @@ class SearchSpace:
     smallest side of crops is that of random ones, and that of the levels of a grid that are kept.
 
     Where φ learns, one distribution for all inputs and random transforms are candidates as well:
-    where learning is not worth it, the search returns what is.
+    where learning is not worth it, the search returns what is. For colors, so is a φ that undoes
+    what happened to its inputs.
 
     Arguments:
         bounds: Lowest and highest value of every number, by name.
         start: The numbers of the settings to begin with.
         learners: Who may choose transforms: ``"input"``, ``"none"``, ``"class"``, as
-            ``phi.conditioning`` names them, or ``"random"``; those of the settings first.
+            ``phi.conditioning`` names them, ``"undone"``, per input with ``phi.undo``, or
+            ``"random"``; those of the settings first.
         own_ranges: The bands or ranges of the settings to begin with.
     """
 
@@ -133,7 +136,9 @@ class SearchSpace:
             method = {"name": "random", **_random_options(point)}
             return config.override({"method": method, "phi.step": "joint"})
         changes: dict[str, Any] = {"phi.learning_rate": _round(point[RATE])}
-        if learner != config.phi.conditioning:
+        if learner == UNDONE:
+            changes["phi.undo"] = UNDO
+        elif learner != config.phi.conditioning:
             changes |= {"phi.conditioning": learner, "phi.baseline": "auto"}
         if SMALLEST in point and config.crop.grid != "receptive":
             changes["crop.grid"] = _kept_levels(config.crop.grid, point[SMALLEST])
@@ -168,9 +173,19 @@ def _learned_space(config: TrainSettings, augmenter: InstaAug) -> SearchSpace:
     if any(isinstance(space, Interval) for space in spaces.values()):
         start[STRENGTH], bounds[STRENGTH] = sqrt(STRENGTH_BOUNDS[0]), STRENGTH_BOUNDS
     conditioning = config.phi.conditioning
-    learners = (conditioning, *(["none"] if conditioning == "input" else []), "random")
+    others = ["none"] if conditioning == "input" else []
+    if others and augmenter.undoing is None and _any_colors(augmenter):
+        others.append(UNDONE)
+    learners = (conditioning, *others, "random")
     start, bounds = _within(start, bounds)
     return SearchSpace(bounds, {**start, LEARNER: 0.0}, learners, own)
+
+
+def _any_colors(augmenter: InstaAug) -> bool:
+    """Whether there are colors to undo, and ranges to begin elsewhere."""
+    parts = augmenter.transform.transforms
+    is_plain = augmenter.settings.ranges == "uniform"
+    return is_plain and any(t.is_reversible and t.needs_unit_range for t in parts)
 
 
 def _random_space(augmenter: RandomAugmentation) -> SearchSpace:

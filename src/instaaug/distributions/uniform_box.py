@@ -31,9 +31,10 @@ class UniformBox(ContinuousTheta):
         high: Upper ends.
         period: Circumference per parameter; infinite where the parameter is not circular.
         multiplicative: Which parameters are factors; None if none is.
+        origin: Where the sides of the box are measured from; None says where nothing happens.
 
     Shape:
-        - ``low``, ``high``: ``(*batch, D)``; ``period``: ``(D,)``
+        - ``low``, ``high``, ``origin``: ``(*batch, D)``; ``period``: ``(D,)``
         - ``sample(s)``: ``(*s, *batch, D)``; ``log_prob``: ``(*s, *batch)``; ``entropy``:
           ``(*batch,)``
 
@@ -55,6 +56,7 @@ class UniformBox(ContinuousTheta):
         high: Float[Tensor, "*batch_of_high d_of_high"],
         period: Float[Tensor, " d_of_period"] | None = None,
         multiplicative: Bool[Tensor, " d_of_factors"] | None = None,
+        origin: Float[Tensor, "*batch_of_origin d_of_origin"] | None = None,
         validate_args: bool | None = None,
     ) -> None:
         if low.shape != high.shape or low.ndim == 0:
@@ -63,7 +65,7 @@ class UniformBox(ContinuousTheta):
                 f"{tuple(low.shape)} and {tuple(high.shape)}."
             )
         self.low, self.high, self.period = low, high, period
-        self.multiplicative = multiplicative
+        self.multiplicative, self.origin = multiplicative, origin
         self._base = Independent(Uniform(low, high, validate_args=False), 1, validate_args=False)
         super().__init__(low.shape[:-1], low.shape[-1:], validate_args=validate_args)
 
@@ -114,7 +116,8 @@ class UniformBox(ContinuousTheta):
     def expand(self, batch_shape: SampleShape, _instance: object = None) -> "UniformBox":
         shape = Size(batch_shape) + self.event_shape
         low, high = self.low.expand(shape), self.high.expand(shape)
-        return UniformBox(low, high, self.period, self.multiplicative)
+        origin = None if self.origin is None else self.origin.expand(shape)
+        return UniformBox(low, high, self.period, self.multiplicative, origin)
 
 
 class RandomBoxes(UniformBox):

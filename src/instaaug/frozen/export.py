@@ -119,6 +119,11 @@ def _check_exportable(aug: InstaAug) -> None:
             '`aug` must draw from uniform ranges to be exported: got ranges="latent", whose '
             'decoder has no place in the file. Train one with ranges="uniform".'
         )
+    if aug.undoing is not None:
+        raise ArgumentError(
+            f"`aug` must undo nothing to be exported: got undo={aug.settings.undo:g}, whose "
+            "network is not in the file. Train one with undo=0, or predict in Python."
+        )
 
 
 def _metadata(aug: InstaAug, example: Tensor) -> dict[str, Any]:

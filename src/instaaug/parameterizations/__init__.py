@@ -22,6 +22,7 @@ from instaaug.parameterizations.invariance import (
 )
 from instaaug.parameterizations.latent import CouplingDecoder, LatentFamily
 from instaaug.parameterizations.loose_boxes import LooseBoxes
+from instaaug.parameterizations.undoing import Undoing
 
 __all__ = [
     "BoxScorer",
@@ -40,6 +41,7 @@ __all__ = [
     "LooseBoxes",
     "PooledHead",
     "SharedHead",
+    "Undoing",
     "UniformFamily",
     "equal_sizes",
     "make_family",

@@ -143,21 +143,30 @@ class UniformFamily(Family):
     sides: Tensor
 
     @override
-    def forward(self, raw: Raw) -> UniformBox:
+    def forward(self, raw: Raw, shift: Float[Tensor, "batch d"] | None = None) -> UniformBox:
+        """The ranges of each input.
+
+        Arguments:
+            raw: Two numbers per parameter.
+            shift: How far from doing nothing, on the axis of each parameter, ranges begin.
+        """
         sigmoid = at_least_float32(raw).unflatten(-1, (2, -1)).sigmoid()
         floor = (SMALLEST_SHARE - sigmoid.detach()).clamp(min=0)  # keeps the gradient of σ
         shares = torch.where(self.learned, sigmoid + floor, 1.0)
         below, above = shares.unbind(-2)
-        low = self.identity - self.room_below * below
-        high = self.identity + self.room_above * above
+        origin = self.identity if shift is None else self.identity + shift
+        low = origin - self.room_below * below
+        high = origin + self.room_above * above
         period = self.period.to(low.dtype)
-        return UniformBox(low, high, period, self.factors, validate_args=False)
+        measured = None if shift is None else origin
+        return UniformBox(low, high, period, self.factors, measured, validate_args=False)
 
     def widths(self, box: UniformBox, *, per_side: bool) -> Float[Tensor, "*batch n"]:
         """Width of every learned range, on its axis; or of its sides, those that have room."""
         if not per_side:
             return (box.high - box.low).index_select(-1, self.columns)
-        sides = torch.stack([self.identity - box.low, box.high - self.identity], dim=-1)
+        origin = self.identity if box.origin is None else box.origin
+        sides = torch.stack([origin - box.low, box.high - origin], dim=-1)
         return sides.flatten(-2).index_select(-1, self.sides).clamp(min=1e-30)
 
     @override

@@ -14,7 +14,7 @@ from instaaug.distributions import Joint
 from instaaug.errors import ArgumentError
 from instaaug.networks import FeatureNetwork, feature_channels
 from instaaug.parameterizations.crop_grid import CropGrid, GridLevel
-from instaaug.parameterizations.families import ClosedFormFamily, Family
+from instaaug.parameterizations.families import ClosedFormFamily, Family, UniformFamily
 from instaaug.shapes import Images, Maps
 
 __all__ = [
@@ -363,6 +363,7 @@ class InvarianceModule(nn.Module):
         *,
         predicted: dict[str, Raw] | None = None,
         shrunk: bool = False,
+        shift: Mapping[str, RawOfFactor] | None = None,
     ) -> Joint:
         """The distributions that belong to feature maps or classes.
 
@@ -373,6 +374,7 @@ class InvarianceModule(nn.Module):
             predicted: Receives, with gradient, the losses that factors in closed form predict
                 for their choices; λ of these factors is solved for the batch.
             shrunk: Whether they depend on the input only as much as :attr:`dependence` says.
+            shift: Of factors by name, how far from doing nothing the ranges of each input begin.
         """
         if classes is None and not self.training and self.conditioning == "class":
             tables = (head.raw for head in self.heads if isinstance(head, ClassHead))
@@ -382,6 +384,9 @@ class InvarianceModule(nn.Module):
         found = {}
         rows = self.raw(maps, classes, batch, shrunk=shrunk)
         for name, family, raw in zip(self.names, self._families(), rows, strict=True):
+            if isinstance(family, UniformFamily) and shift is not None and name in shift:
+                found[name] = family(raw, shift[name])
+                continue
             if predicted is None or not isinstance(family, ClosedFormFamily):
                 found[name] = family(raw)
                 continue
@@ -429,5 +434,12 @@ class InvarianceModule(nn.Module):
         self.dependence.fill_(dependence)
 
     @override
-    def forward(self, x: Images, classes: Classes = None, *, shrunk: bool = False) -> Joint:
-        return self.decode(self.features(x), classes, len(x), shrunk=shrunk)
+    def forward(
+        self,
+        x: Images,
+        classes: Classes = None,
+        *,
+        shrunk: bool = False,
+        shift: Mapping[str, RawOfFactor] | None = None,
+    ) -> Joint:
+        return self.decode(self.features(x), classes, len(x), shrunk=shrunk, shift=shift)

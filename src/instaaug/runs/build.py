@@ -271,6 +271,7 @@ def build_augmenter(config: TrainSettings, facts: DataFacts) -> Augmenter:
         "estimator": estimator,
         "sizes": config.phi.sizes,
         "ranges": config.phi.ranges,
+        "undo": config.phi.undo,
         "baseline": baseline,
     }
     augmenter = method.build(context, config.method.options)

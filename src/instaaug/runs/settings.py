@@ -286,6 +286,13 @@ class PhiSettings(Settings):
     ranges: Literal["uniform", "latent"] = setting(
         "uniform", "How ranges are drawn from: uniformly, or decoded from a Gaussian (ablation)."
     )
+    undo: float = setting(
+        0.0,
+        "Share of the ranges of colors and turns that φ learns to undo in its inputs, such as "
+        "another light; 0 undoes nothing.",
+        at_least=0,
+        at_most=1,
+    )
     optimizer: OptimizerName = setting("adam", "Its optimizer; sgd has a momentum of 0.9.")
     learning_rate: float | None = setting(None, "Its learning rate; 1e-3 if absent.", at_least=0)
     input_rate: float | None = setting(

@@ -54,6 +54,7 @@ class ColorTransform(Transform, ABC):
     """A transform of colors, pixel by pixel, of images in [0, 1]."""
 
     needs_unit_range: ClassVar[bool] = True
+    is_reversible: ClassVar[bool] = True
 
     @abstractmethod
     def recolor(self, canvas: Canvas, theta: Rows) -> Canvas:

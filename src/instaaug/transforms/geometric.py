@@ -67,6 +67,7 @@ class Rotation(GeometricTransform):
 
     max_angle: float = math.pi
     name: ClassVar[str] = "rotation"
+    is_reversible: ClassVar[bool] = True
 
     @property
     @override
@@ -86,6 +87,7 @@ class Translate(GeometricTransform):
 
     max_shift: float = 0.25
     name: ClassVar[str] = "translate"
+    is_reversible: ClassVar[bool] = True
 
     @property
     @override
@@ -106,6 +108,7 @@ class Scale(GeometricTransform):
     min_factor: float = 0.5
     max_factor: float = 2.0
     name: ClassVar[str] = "scale"
+    is_reversible: ClassVar[bool] = True
 
     @override
     def __post_init__(self) -> None:

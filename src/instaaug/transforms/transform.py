@@ -47,6 +47,9 @@ class Transform(ABC):
     needs_unit_range: ClassVar[bool] = False
     """Whether colors mean something: images must lie in [0, 1], not be normalized."""
 
+    is_reversible: ClassVar[bool] = False
+    """Whether another θ undoes what one does, and two in a row add up, or multiply if factors."""
+
     def __post_init__(self) -> None:
         """Build the spaces, which check their limits, so that errors come at construction."""
         _ = self.spaces

@@ -1,0 +1,214 @@
+"""Undoing: what happened to an input is found from what is done to it in addition."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Generator, Tensor
+
+from instaaug import InstaAug
+from instaaug import transforms as T
+from instaaug.distributions import UniformBox
+from instaaug.errors import ArgumentError
+from instaaug.frozen import export_phi
+from instaaug.networks import make_network
+from instaaug.parameterizations import Undoing, UniformFamily
+from instaaug.transforms import Composition, Transform
+from tests.support.unhooked import unhooked
+
+N = 32
+ENTROPY_ERROR = 1e-4
+
+
+def make_undoing(*transforms: Transform, strength: float = 0.5) -> Undoing:
+    torch.manual_seed(0)
+    network = make_network("glance", in_channels=3, width=1.0)
+    return Undoing(Composition(transforms), network, strength=strength)
+
+
+def dim_images() -> Tensor:
+    """Images that can become twice as bright without being clipped."""
+    return 0.5 * torch.rand(N, 3, 16, 16, generator=Generator().manual_seed(0))
+
+
+def practiced(transform: Transform, x: Tensor, n_steps: int = 100) -> InstaAug:
+    """An augmenter that has learned to undo, and nothing else."""
+    torch.manual_seed(0)
+    aug = InstaAug(transform, undo=0.9)
+    assert aug.undoing is not None
+    optimizer = torch.optim.Adam(aug.undoing.parameters(), 2e-3)
+    generator = Generator().manual_seed(1)
+    for _ in range(n_steps):
+        loss = aug(x, generator=generator).added_loss
+        assert loss is not None
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return aug.eval()
+
+
+@torch.no_grad()
+def ends_of(aug: InstaAug, x: Tensor) -> tuple[Tensor, Tensor]:
+    """The range of factors of brightness for each input."""
+    found = aug.distribution(x)["brightness"]
+    assert isinstance(found, UniformBox)
+    return found.ends()
+
+
+@pytest.fixture(scope="module")
+def aug() -> InstaAug:
+    return practiced(T.Brightness(), dim_images())
+
+
+# What is learned
+
+
+def test_two_changes_of_an_input_are_undone_to_the_same(aug: InstaAug) -> None:
+    x = dim_images()
+    apart = [(aug.canonical(x) - aug.canonical(share * x)).abs().mean() for share in (0.6, 1.8)]
+    before = [(x - share * x).abs().mean() for share in (0.6, 1.8)]
+    assert all(now < 0.1 * then for now, then in zip(apart, before, strict=True))
+
+
+def test_an_angle_is_undone() -> None:
+    x = torch.zeros(N, 3, 16, 16)
+    x[:, :, 2:7, 5:11] = 1.0  # off the middle: there is one way up
+    x += 0.1 * torch.rand(x.shape, generator=Generator().manual_seed(0))
+    aug = practiced(T.Rotation(max_angle=1.0), x)
+    turned = T.Rotation().apply(x, torch.full((N, 1), 0.7))
+    apart = (aug.canonical(x) - aug.canonical(turned)).square().mean()
+    assert apart < 0.3 * (x - turned).square().mean()  # interpolation is not undone
+
+
+def test_the_loss_asks_for_the_same_and_for_nothing_else() -> None:
+    undoing = make_undoing(T.HSVJitter(), strength=1.0)
+    theta = undoing.draw(2 * N, Generator().manual_seed(0))
+    axis = torch.where(undoing.factors, theta.log(), theta) / undoing.room
+    whatever = 0.1 * torch.randn(N, 3, generator=Generator().manual_seed(1))
+    whatever -= whatever.mean(dim=0)
+    right = whatever.repeat(2, 1) - axis
+    assert float(undoing.loss(right, theta)) == pytest.approx(0, abs=1e-10)
+    assert float(undoing.loss(right + 0.1, theta)) == pytest.approx(0.1 * 0.01, rel=1e-3)
+    assert float(undoing.loss(torch.zeros_like(axis), theta)) > 0.1
+
+
+def test_a_whole_turn_is_no_change() -> None:
+    undoing = make_undoing(T.Rotation())
+    theta = torch.tensor([[0.3], [0.3 - 2 * math.pi]])
+    assert float(undoing.loss(torch.zeros(2, 1), theta)) < 0.1 * 0.3**2
+
+
+def test_the_loss_of_the_model_does_not_teach_it() -> None:
+    aug = InstaAug("brightness", undo=0.5)
+    aug(dim_images()).inputs.sum().backward()
+    assert aug.undoing is not None
+    assert all(p.grad is None for p in aug.undoing.parameters())
+    assert any(p.grad is not None for p in aug.phi.parameters())
+
+
+def test_the_objective_teaches_it() -> None:
+    aug = InstaAug("brightness", undo=0.5)
+    batch = aug(dim_images())
+    aug.objective(torch.zeros(N), batch).backward()
+    assert aug.undoing is not None
+    assert all(p.grad is not None for p in aug.undoing.head.parameters())
+
+
+# What it changes
+
+
+def test_ranges_begin_where_an_input_would_be(aug: InstaAug) -> None:
+    x = dim_images()
+    family = aug.phi.families[0]
+    assert isinstance(family, UniformFamily)
+    bright, dark = (torch.cat(ends_of(aug, share * x)).log().mean() for share in (1.0, 0.5))
+    assert float(dark - bright) == pytest.approx(math.log(2), abs=0.15)  # half the light
+    plain = [family(torch.zeros(1, family.n_raw), s) for s in (None, torch.ones(1, 1))]
+    first, second = (family.widths(box, per_side=True) for box in plain)
+    assert torch.allclose(first, second)
+
+
+def test_views_and_the_first_of_them_begin_there() -> None:
+    torch.manual_seed(0)
+    aug = InstaAug("brightness", undo=0.9, keep_original=True).eval()
+    assert aug.undoing is not None
+    with torch.no_grad():
+        aug.undoing.head.linear.bias.fill_(1.0)  # twice as bright, whatever the input is
+        aug.undoing.head.linear.weight.zero_()
+        theta = aug.draw(dim_images(), 9, generator=Generator().manual_seed(0))
+    assert torch.allclose(theta[0], torch.tensor(2.0))
+    low, high = ends_of(aug, dim_images())
+    assert bool((theta[1:] >= low - 1e-6).all())
+    assert bool((theta[1:] <= high + 1e-6).all())
+    assert bool((low < 2).all())
+    assert bool((high > 2).all())
+
+
+def test_crops_are_left_alone_and_keep_their_detail() -> None:
+    torch.manual_seed(0)
+    aug = InstaAug([T.Crop(), T.HSVJitter(), T.Blur()], undo=0.5, size=16)
+    batch = aug(torch.rand(4, 3, 32, 32))
+    assert batch.inputs.shape == (4, 3, 16, 16)
+    assert aug.undoing is not None
+    assert aug.undoing.columns.tolist() == [4, 5, 6]
+    start = aug.undoing.start(
+        aug.transform.identity(2), {"hsv_jitter": torch.tensor([[0.1, 0.0, 0.0]] * 2)}
+    )
+    assert torch.allclose(start[0], torch.tensor([0.0, 0, 2, 2, 0.1, 1, 1, 0]))
+
+
+def test_nothing_is_changed_at_random_in_evaluation() -> None:
+    aug = InstaAug("rotation", undo=0.5).eval()
+    batches = [aug(dim_images(), generator=Generator().manual_seed(0)) for _ in range(2)]
+    assert batches[0].added_loss is None
+    assert torch.equal(batches[0].inputs, batches[1].inputs)
+    assert torch.equal(aug.canonical(dim_images()), aug.canonical(dim_images()))
+
+
+def test_all_inputs_may_share_what_begins_elsewhere_for_each() -> None:
+    aug = InstaAug("brightness", conditioning="none", undo=0.5)
+    low, high = ends_of(aug.eval(), dim_images())
+    widths = (high / low).flatten()
+    assert float(widths.std()) < ENTROPY_ERROR
+    assert float(low.std()) > 0
+
+
+def test_it_is_saved(tmp_path: Path, aug: InstaAug) -> None:
+    aug.save(tmp_path / "aug.safetensors")
+    again = InstaAug.load(tmp_path / "aug.safetensors").eval()
+    assert again.settings.undo == 0.9
+    assert torch.equal(again.canonical(dim_images()), aug.canonical(dim_images()))
+
+
+# What cannot be
+
+
+@pytest.mark.parametrize(
+    ("transforms", "settings", "words"),
+    [
+        ("crop", {"undo": 0.5}, "`undo` needs a transform that can be undone: got crop"),
+        ("blur", {"undo": 0.5}, "got blur"),
+        ("rotation", {"undo": 1.5}, "`undo` must be a share of each range, from 0 to 1: got 1.5"),
+        ("rotation", {"undo": -0.1}, "got -0.1"),
+        ("rotation", {"undo": float("nan")}, "got nan"),
+        ("rotation", {"undo": "half"}, "`undo` must be a number: got 'half'"),
+        ("rotation", {"undo": 0.5, "ranges": "latent"}, "`undo` needs ranges with two ends"),
+        (
+            "rotation",
+            {"undo": 0.5, "conditioning": "class", "num_classes": 3},
+            'got ranges="uniform" and conditioning="class"',
+        ),
+    ],
+)
+def test_what_cannot_be_undone_is_said(
+    transforms: str, settings: dict[str, object], words: str
+) -> None:
+    with unhooked(), pytest.raises(ArgumentError, match=words):
+        InstaAug(transforms, **settings)  # type: ignore[arg-type]
+
+
+def test_a_file_of_phi_alone_would_leave_it_out(tmp_path: Path) -> None:
+    aug = InstaAug("rotation", undo=0.5)
+    with pytest.raises(ArgumentError, match="`aug` must undo nothing to be exported"):
+        export_phi(aug, tmp_path / "phi.pt2", dim_images()[:2])
