@@ -23,6 +23,7 @@ from benchmarks import (
     rotation,
     scaling,
     signals,
+    thirty_classes,
     tiny_imagenet,
     training,
     transfer,
@@ -39,7 +40,7 @@ PRINTING = {
     m.__name__.split(".")[-1]: m
     for m in (
         *(budgets, memory, scaling, where_time_goes, phi_resolution, variance, rotation),
-        *(color, tiny_imagenet, training, long_training, fine_tuning),
+        *(color, tiny_imagenet, training, thirty_classes, long_training, fine_tuning),
         *(leaderboard, contrastive),
         *(frozen, mirrored_views, exact_gradient, transfer, retrieval, signals, reliability),
     )

@@ -108,23 +108,25 @@ class Regime:
         )  # fmt: skip
 
 
-def load(seed: int, n_images: int = 100) -> DataSplits:
+def load(seed: int, n_images: int = 100, n_classes: int | None = None) -> DataSplits:
     """Photos of the first classes: the last ones for the test, others drawn by the seed.
 
     Arguments:
         seed: Draws training and validation images.
         n_images: Training images of each class.
+        n_classes: How many; ``N_CLASSES`` if absent.
     """
+    n_classes = N_CLASSES if n_classes is None else n_classes
     photos = load_photos().train
     generator = np.random.default_rng([19, seed])
     parts: list[list[np.ndarray]] = [[], [], []]
-    for label in range(N_CLASSES):
+    for label in range(n_classes):
         rows = np.flatnonzero(photos.targets.numpy() == label)
         pool = generator.permutation(rows[:-N_TEST])
         taken = (pool[:n_images], pool[n_images : n_images + N_VALIDATION], rows[-N_TEST:])
         for part, some in zip(parts, taken, strict=True):
             part.append(np.sort(some))
-    classes = photos.classes[:N_CLASSES]
+    classes = photos.classes[:n_classes]
     train, validation, test = (
         replace(photos.subset(np.concatenate(part)), classes=classes) for part in parts
     )

@@ -151,7 +151,7 @@ def test_crops_are_left_alone_and_keep_their_detail() -> None:
     batch = aug(torch.rand(4, 3, 32, 32))
     assert batch.inputs.shape == (4, 3, 16, 16)
     assert aug.undoing is not None
-    assert aug.undoing.columns.tolist() == [4, 5, 6]
+    assert aug.undoing.placed.argmax(dim=1).tolist() == [4, 5, 6]
     start = aug.undoing.start(
         aug.transform.identity(2), {"hsv_jitter": torch.tensor([[0.1, 0.0, 0.0]] * 2)}
     )
@@ -212,3 +212,9 @@ def test_a_file_of_phi_alone_would_leave_it_out(tmp_path: Path) -> None:
     aug = InstaAug("rotation", undo=0.5)
     with pytest.raises(ArgumentError, match="`aug` must undo nothing to be exported"):
         export_phi(aug, tmp_path / "phi.pt2", dim_images()[:2])
+
+
+def test_a_predictor_of_the_image_alone_undoes_it_too(aug: InstaAug) -> None:
+    x = dim_images()
+    assert torch.allclose(aug.resize(x, 16), aug.canonical(x), atol=1e-6)
+    assert aug.resize(x, 8).shape[-2:] == (8, 8)

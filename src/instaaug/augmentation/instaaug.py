@@ -57,7 +57,7 @@ from instaaug.parameterizations import (
 )
 from instaaug.shapes import Images, Maps, Matrices, Rendered, Rows, repeat_batch
 from instaaug.spaces import Boxes, Choices, Interval, Space
-from instaaug.transforms import Transform
+from instaaug.transforms import Composition, Transform
 
 __all__ = ["InstaAug"]
 
@@ -294,8 +294,7 @@ class InstaAug(Augmenter):
 
     @override
     def resize(self, x: Images, size: int) -> Rendered:
-        transform = replace(self.transform, size=(size, size))
-        return transform.resize(x, padding_mode=self.settings.padding_mode)
+        return self._undone(x, replace(self.transform, size=(size, size)))
 
     def other_choices(self, joint: Joint) -> CategoricalTheta:
         """The distribution over views other than the input as it is, ranked by the plan if any."""
@@ -522,7 +521,7 @@ class InstaAug(Augmenter):
         identity = self.transform.identity(like=x)
         if self.undoing is None or shifts is None:
             return identity
-        return self.undoing.start(identity.expand(len(x), -1), shifts)
+        return self.undoing.start(identity.expand(x.shape[0], -1), shifts)
 
     def _place(
         self, joint: Joint, samples: Samples, generator: Generator | None
@@ -627,9 +626,14 @@ class InstaAug(Augmenter):
     @override
     def canonical(self, x: Images) -> Rendered:
         """The inputs in the size that the model takes, with what happened to them undone."""
+        return self._undone(x, self.transform)
+
+    def _undone(self, x: Images, transform: Composition) -> Rendered:
+        """The inputs in the size of a transform, with what happened to them undone, if at all."""
+        padding_mode = self.settings.padding_mode
         if self.undoing is None:
-            return self._resize(x)
-        return self.render(x, self._start(x, self._shifts(x)))
+            return transform.resize(x, padding_mode=padding_mode)
+        return transform.apply(x, self._start(x, self._shifts(x)), padding_mode=padding_mode)
 
     def _resize(self, x: Images) -> Rendered:
         """The inputs as φ reads them, in the size that the model takes."""
@@ -657,6 +661,8 @@ class InstaAug(Augmenter):
             elif isinstance(space, Interval):  # the geometric mean over its parameters
                 numbers[f"width/{name}"] = (entropy[i] / space.size).exp()
             column += space.size
+        if batch.added_loss is not None:
+            numbers["undo_loss"] = batch.added_loss.detach()
         if batch.part_entropy is not None:
             widths = batch.part_entropy.detach().mean(dim=0).exp()
             parts = enumerate(self.parts.names)

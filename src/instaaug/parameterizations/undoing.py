@@ -57,7 +57,7 @@ class Undoing(nn.Module):
         tensor([[0., 0., 2., 2., 2.]])
     """
 
-    columns: Tensor
+    placed: Tensor
     identity: Tensor
     room: Tensor
     period: Tensor
@@ -99,16 +99,18 @@ class Undoing(nn.Module):
             "room": [p.width / 2 for p in parameters],
             "period": [p.period or torch.inf for p in parameters],
             "factors": [p.multiplicative for p in parameters],
-            "columns": [start + i for start, _, space in undone for i in range(space.size)],
         }
         for name, values in columns.items():
             self.register_buffer(name, torch.tensor(values), persistent=False)
+        places = torch.tensor([start + i for start, _, s in undone for i in range(s.size)])
+        placed = torch.eye(transform.n_parameters)[places]
+        self.register_buffer("placed", placed, persistent=False)
 
     @override
     def forward(self, x: Images) -> Rows:
         """What undoes the change of each input, in units of half of each range."""
         dtype = next((p.dtype for p in self.network.parameters()), x.dtype)
-        return self.head(list(self.network(x.to(dtype))), None, len(x)).float()
+        return self.head(list(self.network(x.to(dtype))), None, x.shape[0]).float()
 
     def shifts(self, found: Rows) -> dict[str, OfFactor]:
         """By factor, what :meth:`forward` found, on the axis of each parameter, in its range."""
@@ -122,10 +124,10 @@ class Undoing(nn.Module):
             identity: θ that does nothing.
             shifts: What :meth:`shifts` returned.
         """
-        own = identity[:, self.columns]
-        shift = torch.cat([shifts[name] for name in self.sizes], dim=-1).to(own.dtype)
-        moved = torch.where(self.factors, own * shift.exp(), own + shift)
-        return identity.index_copy(-1, self.columns, moved)
+        shift = torch.cat([shifts[name] for name in self.sizes], dim=-1)
+        shift = shift.to(identity.dtype) @ self.placed.to(identity.dtype)
+        is_factor = (self.factors.float() @ self.placed) > 0
+        return torch.where(is_factor, identity * shift.exp(), identity + shift)
 
     def draw(self, n: int, generator: Generator | None = None) -> Rows:
         """Changes to practice on, uniform in the share of each range, one row for each input."""
