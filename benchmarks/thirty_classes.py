@@ -12,7 +12,7 @@ REGIME = Regime(
     "thirty_classes",
     methods="few_methods.yaml",
     seeds=3,
-    options=("--data.options.n_images", "200", "--data.options.n_classes", "30"),
+    options=("--data.options", "{n_images: 200, n_classes: 30}"),
 )
 
 

@@ -10,7 +10,14 @@ from torch import Tensor
 
 from instaaug.errors import ArgumentError, ShapeError
 from instaaug.spaces import Interval
-from instaaug.transforms import Brightness, Composition, Contrast, HSVJitter
+from instaaug.transforms import (
+    Brightness,
+    Composition,
+    Contrast,
+    HSVJitter,
+    Transform,
+    WhiteBalance,
+)
 from tests.support.colors import NAMED, as_image, jittered
 from tests.support.images import largest_difference, random_images
 
@@ -145,12 +152,38 @@ def test_brightness_and_contrast_take_any_channels(channels: int) -> None:
     assert largest_difference(flat, mean + 0.5 * (x - mean)) <= 1e-6
 
 
+def test_white_balance_multiplies_each_channel_and_clips() -> None:
+    x = random_images(4)
+    gains = torch.tensor([[2.0, 1.0, 0.5]] * 4)
+    out = WhiteBalance().apply(x, gains)
+    assert largest_difference(out, (x * gains[:, :, None, None]).clamp(0, 1)) <= 1e-7
+
+
+def test_white_balance_takes_its_place_among_other_colors() -> None:
+    x = random_images(4)
+    parts: list[tuple[Transform, tuple[float, ...]]] = [
+        (Brightness(), (0.8,)),
+        (WhiteBalance(), (1.3, 1.0, 0.6)),
+        (Contrast(), (0.7,)),
+    ]
+    one_by_one = x
+    for transform, theta in parts:
+        one_by_one = transform.apply(one_by_one, torch.tensor([theta] * 4))
+    together = Composition(tuple(t for t, _ in parts)).apply(
+        x, torch.tensor([[v for _, theta in parts for v in theta]] * 4)
+    )
+    assert largest_difference(together, one_by_one) <= 1e-6
+
+
 @pytest.mark.parametrize("channels", [1, 2, 4])
 @pytest.mark.parametrize("composed", [False, True])
-def test_jitter_of_what_is_not_rgb_is_refused(channels: int, composed: bool) -> None:
-    transform = Composition((HSVJitter(),)) if composed else HSVJitter()
+@pytest.mark.parametrize("kind", [HSVJitter, WhiteBalance])
+def test_colors_of_what_is_not_rgb_are_refused(
+    kind: type[HSVJitter | WhiteBalance], channels: int, composed: bool
+) -> None:
+    transform = Composition((kind(),)) if composed else kind()
     words = (
-        rf"`x` must be RGB for hsv_jitter: got {channels} channels\. "
+        rf"`x` must be RGB for {kind.name}: got {channels} channels\. "
         r"Use Brightness or Contrast for other images\."
     )
     with pytest.raises(ShapeError, match=words):

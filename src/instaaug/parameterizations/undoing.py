@@ -82,7 +82,8 @@ class Undoing(nn.Module):
             names = ", ".join(t.name for t in transform.transforms)
             raise ArgumentError(
                 f"`undo` needs a transform that can be undone: got {names}. Add hsv_jitter, "
-                "brightness, contrast, rotation, translate or scale, or leave it out."
+                "white_balance, brightness, contrast, rotation, translate or scale, or leave it "
+                "out."
             )
         self.strength, self.network = strength, network
         self.changes = Composition(

@@ -1,7 +1,13 @@
 """Transforms τ: deterministic, batched, one row of θ per image."""
 
 from instaaug.spaces import Boxes, Choices, Interval, Parameter, Space
-from instaaug.transforms.color import Brightness, ColorTransform, Contrast, HSVJitter
+from instaaug.transforms.color import (
+    Brightness,
+    ColorTransform,
+    Contrast,
+    HSVJitter,
+    WhiteBalance,
+)
 from instaaug.transforms.compose import Composition
 from instaaug.transforms.crop import PAPER_LEVELS, Crop, UniformCrop, Window
 from instaaug.transforms.filters import Blur, Noise
@@ -54,6 +60,7 @@ __all__ = [
     "Transform",
     "Translate",
     "UniformCrop",
+    "WhiteBalance",
     "Window",
     "from_config",
     "make_transforms",

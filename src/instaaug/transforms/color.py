@@ -15,7 +15,14 @@ from instaaug.shapes import Images, Rows, Scalars, Theta
 from instaaug.spaces import Interval, Parameter, Space
 from instaaug.transforms.transform import Transform, register
 
-__all__ = ["Brightness", "Canvas", "ColorTransform", "Contrast", "HSVJitter"]
+__all__ = [
+    "Brightness",
+    "Canvas",
+    "ColorTransform",
+    "Contrast",
+    "HSVJitter",
+    "WhiteBalance",
+]
 
 
 @dataclass(frozen=True)
@@ -112,12 +119,7 @@ class HSVJitter(ColorTransform):
 
     @override
     def recolor(self, canvas: Canvas, theta: Rows) -> Canvas:
-        x = canvas.paint()
-        if x.shape[1] != 3:
-            raise ShapeError(
-                f"`x` must be RGB for {self.name}: got {x.shape[1]} channels. "
-                "Use Brightness or Contrast for other images."
-            )
+        x = _rgb(canvas, self.name)
         named = dict(zip((p.name for p in self._parameters), theta.unbind(-1), strict=True))
         one = torch.ones_like(theta[:, 0])
         hue: Scalars | None = named.get("hue")
@@ -167,6 +169,47 @@ class Contrast(ColorTransform):
     @override
     def recolor(self, canvas: Canvas, theta: Rows) -> Canvas:
         return canvas.scale(theta, (1 - theta) * canvas.mean_luma())
+
+
+@register
+@dataclass(frozen=True)
+class WhiteBalance(ColorTransform):
+    """Multiply red, green and blue by a factor each, as the color of the light does.
+
+    Arguments:
+        max_change: Doublings: each factor lies between ``2**-max_change`` and ``2**max_change``.
+
+    Example:
+        >>> warm = WhiteBalance().apply(
+        ...     torch.full((1, 3, 1, 1), 0.5), torch.tensor([[1.5, 1, 0.5]])
+        ... )
+        >>> warm.flatten()
+        tensor([0.7500, 0.5000, 0.2500])
+    """
+
+    max_change: float = 1.0
+    name: ClassVar[str] = "white_balance"
+
+    @property
+    @override
+    def spaces(self) -> Mapping[str, Space]:
+        gains = tuple(_factor(color)(self.max_change) for color in ("red", "green", "blue"))
+        return {"gains": Interval(gains, default_relative_widths=(0.25, 0.5))}
+
+    @override
+    def recolor(self, canvas: Canvas, theta: Rows) -> Canvas:
+        return Canvas(affine_intensity(_rgb(canvas, self.name), theta, torch.zeros_like(theta)))
+
+
+def _rgb(canvas: Canvas, name: str) -> Images:
+    """The image as it is by now; raise unless it has red, green and blue."""
+    x = canvas.paint()
+    if x.shape[1] != 3:
+        raise ShapeError(
+            f"`x` must be RGB for {name}: got {x.shape[1]} channels. "
+            "Use Brightness or Contrast for other images."
+        )
+    return x
 
 
 def _hue_parameter(limit: float) -> Parameter:
