@@ -62,8 +62,8 @@ for column, (name, gains) in enumerate(LIGHTS.items()):
         undone = aug.eval().canonical(lit)
     axes[0, column].set_title(name)
     for row in range(N_SHOWN):
-        axes[2 * row, column].imshow(lit[row].permute(1, 2, 0))
-        axes[2 * row + 1, column].imshow(undone[row].permute(1, 2, 0).clamp(0, 1))
+        axes[2 * row, column].imshow(lit[row].permute(1, 2, 0).numpy())
+        axes[2 * row + 1, column].imshow(undone[row].permute(1, 2, 0).clamp(0, 1).numpy())
 for ax in axes.flat:
     ax.set_axis_off()
 figure.tight_layout(pad=0.3)

@@ -88,8 +88,7 @@ def test_a_killed_run_and_a_closed_server_are_told(reader: Reader, tmp_path: Pat
     reader.complaints()  # the browser says that nobody answered
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_axe_finds_no_fault(reader: Reader, folder: Path, width: int, scheme: str) -> None:
     reader.prefer(scheme)
     reader.resize(width, 900)
