@@ -16,7 +16,7 @@ from instaaug import InstaAug
 from instaaug.data import RotatedSprites
 
 SMOKE = bool(os.environ.get("SMOKE"))
-SIZE, N_STEPS, N_SHOWN = 96, 3 if SMOKE else 800, 4
+SIZE, N_STEPS, ENDINGS = 96, 3 if SMOKE else 800, (".jpg", ".jpeg", ".png")
 LIGHTS = {  # what red, green and blue are multiplied with
     "as it is": (1.0, 1.0, 1.0),
     "a lamp": (1.0, 0.75, 0.5),
@@ -36,7 +36,9 @@ def read(path: Path) -> torch.Tensor:
 
 is_script = Path(sys.argv[0]).name == Path(__file__).name
 if is_script and len(sys.argv) > 1:
-    files = sorted(f for f in Path(sys.argv[1]).rglob("*") if f.suffix in (".jpg", ".png"))
+    files = sorted(f for f in Path(sys.argv[1]).rglob("*") if f.suffix.lower() in ENDINGS)
+    if not files:
+        raise SystemExit(f"There is no image in {sys.argv[1]}.")
     photos = torch.stack([read(path) for path in files])
 else:
     sprites = RotatedSprites(64, generator=torch.Generator().manual_seed(0))
@@ -54,14 +56,15 @@ for step in range(N_STEPS):
     if step % 100 == 0:
         print(f"step {step}: {float(batch.added_loss.detach()):.4f}")
 
-shown = photos[:: len(photos) // N_SHOWN][:N_SHOWN]
-figure, axes = plt.subplots(2 * N_SHOWN, len(LIGHTS), figsize=(6.6, 2.65 * N_SHOWN))
+n_shown = min(len(photos), 4)
+shown = photos[:: len(photos) // n_shown][:n_shown]
+figure, axes = plt.subplots(2 * n_shown, len(LIGHTS), figsize=(6.6, 2.65 * n_shown))
 for column, (name, gains) in enumerate(LIGHTS.items()):
     lit = shown * torch.tensor(gains).view(3, 1, 1)
     with torch.no_grad():
         undone = aug.eval().canonical(lit)
     axes[0, column].set_title(name)
-    for row in range(N_SHOWN):
+    for row in range(n_shown):
         axes[2 * row, column].imshow(lit[row].permute(1, 2, 0).numpy())
         axes[2 * row + 1, column].imshow(undone[row].permute(1, 2, 0).clamp(0, 1).numpy())
 for ax in axes.flat:

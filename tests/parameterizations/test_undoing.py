@@ -9,11 +9,14 @@ from torch import Generator, Tensor
 
 from instaaug import InstaAug
 from instaaug import transforms as T
+from instaaug.augmentation.observed import observe
+from instaaug.augmentation.range_edges import learned_ranges
 from instaaug.distributions import UniformBox
 from instaaug.errors import ArgumentError
 from instaaug.frozen import export_phi
 from instaaug.networks import make_network
 from instaaug.parameterizations import Undoing, UniformFamily
+from instaaug.spaces import Interval
 from instaaug.transforms import Composition, Transform
 from tests.support.unhooked import unhooked
 
@@ -71,16 +74,6 @@ def test_two_changes_of_an_input_are_undone_to_the_same(aug: InstaAug) -> None:
     assert all(now < 0.1 * then for now, then in zip(apart, before, strict=True))
 
 
-def test_an_angle_is_undone() -> None:
-    x = torch.zeros(N, 3, 16, 16)
-    x[:, :, 2:7, 5:11] = 1.0  # off the middle: there is one way up
-    x += 0.1 * torch.rand(x.shape, generator=Generator().manual_seed(0))
-    aug = practiced(T.Rotation(max_angle=1.0), x)
-    turned = T.Rotation().apply(x, torch.full((N, 1), 0.7))
-    apart = (aug.canonical(x) - aug.canonical(turned)).square().mean()
-    assert apart < 0.3 * (x - turned).square().mean()  # interpolation is not undone
-
-
 def test_the_loss_asks_for_the_same_and_for_nothing_else() -> None:
     undoing = make_undoing(T.HSVJitter(), strength=1.0)
     theta = undoing.draw(2 * N, Generator().manual_seed(0))
@@ -93,10 +86,49 @@ def test_the_loss_asks_for_the_same_and_for_nothing_else() -> None:
     assert float(undoing.loss(torch.zeros_like(axis), theta)) > 0.1
 
 
-def test_a_whole_turn_is_no_change() -> None:
-    undoing = make_undoing(T.Rotation())
-    theta = torch.tensor([[0.3], [0.3 - 2 * math.pi]])
-    assert float(undoing.loss(torch.zeros(2, 1), theta)) < 0.1 * 0.3**2
+def test_a_whole_turn_of_the_hue_is_no_change() -> None:
+    undoing = make_undoing(T.HSVJitter())
+    theta = torch.tensor([[0.1, 1, 1], [-0.9, 1, 1]])
+    assert float(undoing.loss(torch.zeros(2, 3), theta)) < 0.1 * 0.2**2
+    found = torch.tensor([[1.4, 1.4, 0.0]])  # in half circles, and in halves of the range
+    shift = undoing.shifts(found)["hsv_jitter"]
+    assert torch.allclose(shift, torch.tensor([[-0.3, 2 * math.log(2), 0.0]]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+def test_it_works_in_any_precision(dtype: torch.dtype) -> None:
+    aug = InstaAug(["crop", "white_balance"], undo=0.5, keep_original=True).to(dtype).eval()
+    x = dim_images()[:2].to(dtype)
+    assert aug.canonical(x).dtype == dtype
+    assert aug.draw(x, 3).shape == (3, 2, 7)
+
+
+def test_lower_precision_of_the_network_does_not_reach_the_colors(aug: InstaAug) -> None:
+    shifts = {"brightness": torch.full((N, 1), 0.123456)}
+    with torch.autocast("cpu", torch.bfloat16):
+        start = aug.start(dim_images(), shifts)
+        assert aug.canonical(dim_images()).shape == (N, 3, 16, 16)
+    assert torch.allclose(start, torch.tensor(0.123456).exp(), atol=1e-6)
+
+
+def test_nothing_is_undone_before_it_is_learned() -> None:
+    aug = InstaAug("hsv_jitter", undo=0.5)
+    assert torch.allclose(aug.canonical(dim_images()), dim_images(), atol=1e-6)
+
+
+def test_ranges_around_another_point_have_not_drifted_to_an_edge() -> None:
+    aug = InstaAug("brightness", undo=0.9).eval()
+    assert aug.undoing is not None
+    with torch.no_grad():
+        aug.undoing.head.linear.bias.fill_(0.9)
+    (seen,) = observe(aug, dim_images(), 2).factors
+    assert isinstance(seen.space, Interval)
+    assert seen.low is not None
+    assert seen.high is not None
+    (around,) = learned_ranges(seen.space, seen.low, seen.high, seen.origin)
+    assert around.edges() == []
+    (wrong,) = learned_ranges(seen.space, seen.low, seen.high)
+    assert wrong.edges()
 
 
 def test_the_loss_of_the_model_does_not_teach_it() -> None:
@@ -151,7 +183,7 @@ def test_crops_are_left_alone_and_keep_their_detail() -> None:
     batch = aug(torch.rand(4, 3, 32, 32))
     assert batch.inputs.shape == (4, 3, 16, 16)
     assert aug.undoing is not None
-    assert aug.undoing.placed.argmax(dim=1).tolist() == [4, 5, 6]
+    assert aug.undoing.columns == [4, 5, 6]
     start = aug.undoing.start(
         aug.transform.identity(2), {"hsv_jitter": torch.tensor([[0.1, 0.0, 0.0]] * 2)}
     )
@@ -159,7 +191,7 @@ def test_crops_are_left_alone_and_keep_their_detail() -> None:
 
 
 def test_nothing_is_changed_at_random_in_evaluation() -> None:
-    aug = InstaAug("rotation", undo=0.5).eval()
+    aug = InstaAug("contrast", undo=0.5).eval()
     batches = [aug(dim_images(), generator=Generator().manual_seed(0)) for _ in range(2)]
     assert batches[0].added_loss is None
     assert torch.equal(batches[0].inputs, batches[1].inputs)
@@ -168,6 +200,8 @@ def test_nothing_is_changed_at_random_in_evaluation() -> None:
 
 def test_all_inputs_may_share_what_begins_elsewhere_for_each() -> None:
     aug = InstaAug("brightness", conditioning="none", undo=0.5)
+    assert aug.undoing is not None
+    torch.nn.init.normal_(aug.undoing.head.linear.weight, std=1e-3)
     low, high = ends_of(aug.eval(), dim_images())
     widths = (high / low).flatten()
     assert float(widths.std()) < ENTROPY_ERROR
@@ -187,29 +221,30 @@ def test_it_is_saved(tmp_path: Path, aug: InstaAug) -> None:
 @pytest.mark.parametrize(
     ("transforms", "settings", "words"),
     [
-        ("crop", {"undo": 0.5}, "`undo` needs a transform that can be undone: got crop"),
-        ("blur", {"undo": 0.5}, "got blur"),
-        ("rotation", {"undo": 1.5}, "`undo` must be a share of each range, from 0 to 1: got 1.5"),
-        ("rotation", {"undo": -0.1}, "got -0.1"),
-        ("rotation", {"undo": float("nan")}, "got nan"),
-        ("rotation", {"undo": "half"}, "`undo` must be a number: got 'half'"),
-        ("rotation", {"undo": 0.5, "ranges": "latent"}, "`undo` needs ranges with two ends"),
+        ("crop", {"undo": 0.5}, "`undo` needs one transform of colors.*: got crop"),
+        ("rotation", {"undo": 0.5}, "got rotation"),
+        (["contrast", "hsv_jitter"], {"undo": 0.5}, "got contrast, hsv_jitter. Choose one of"),
+        ("brightness", {"undo": 1.5}, "must be a share of each range, from 0 to 1: got 1.5"),
+        ("brightness", {"undo": -0.1}, "got -0.1"),
+        ("brightness", {"undo": float("nan")}, "got nan"),
+        ("brightness", {"undo": "half"}, "`undo` must be a number: got 'half'"),
+        ("brightness", {"undo": 0.5, "ranges": "latent"}, "`undo` needs ranges with two ends"),
         (
-            "rotation",
+            "brightness",
             {"undo": 0.5, "conditioning": "class", "num_classes": 3},
             'got ranges="uniform" and conditioning="class"',
         ),
     ],
 )
 def test_what_cannot_be_undone_is_said(
-    transforms: str, settings: dict[str, object], words: str
+    transforms: str | list[str], settings: dict[str, object], words: str
 ) -> None:
     with unhooked(), pytest.raises(ArgumentError, match=words):
         InstaAug(transforms, **settings)  # type: ignore[arg-type]
 
 
 def test_a_file_of_phi_alone_would_leave_it_out(tmp_path: Path) -> None:
-    aug = InstaAug("rotation", undo=0.5)
+    aug = InstaAug("brightness", undo=0.5)
     with pytest.raises(ArgumentError, match="`aug` must undo nothing to be exported"):
         export_phi(aug, tmp_path / "phi.pt2", dim_images()[:2])
 

@@ -160,6 +160,7 @@ CONTEXT: dict[str, dict[str, Any]] = {  # where a setting matters only along wit
     "phi.goal": {"transforms": "crop"},
     "phi.network": {"transforms": "crop"},
     "phi.ranges": {"transforms": "uniform_crop"},
+    "phi.undo": {"transforms": "hsv_jitter"},
     "phi.signal_share": {"phi.signal": "held_out"},
     "phi.sizes": {"transforms": "crop", "phi.estimator": "closed_form"},
     **{name: {"task": "contrastive"} for name in TRAIN if name.startswith("contrastive.")},

@@ -126,7 +126,7 @@ WITH_STATE: dict[str, dict[str, Any]] = {
         "phi.signal_share": 1.0,
     },
     "instaaug decoded": {"transforms": "uniform_crop", "phi.ranges": "latent"},
-    "instaaug undone": {"phi.undo": 0.5},
+    "instaaug undone": {"transforms": "hsv_jitter", "phi.undo": 0.5},
     "augerino": {},
     "adaaug": {"method.search_every": 1},
     "puzzlemix": {},

@@ -52,7 +52,7 @@ class AugmentedBatch:
             inputs, ``(k, n * B, ...)``.
         shares: How much of each row is the input's own, and how much is each partner's; the sum is
             1. ``(1 + k, n * B)``.
-        added_loss: What the method adds to the mean loss, with gradient for the model.
+        added_loss: What the method adds to the mean loss, with gradient for the model or its own.
     """
 
     inputs: Tensor

@@ -127,11 +127,11 @@ class InstaAug(Augmenter):
         loose: Whether boxes of crops move and change their size a little in training, as far as
             half-way to their neighbors, so that the model meets all places and sizes. What φ
             learns, and views at test time, are those of the grid.
-        undo: Share of the ranges of colors, turns, shifts and scales, from 0 to 1, that inputs are
-            changed by at random in training, for a network to learn to undo it. At test time it
-            undoes what it finds, such as another light, and ranges begin from there. Above 0, the
-            model cannot tell inputs apart that differ by such a change alone.
-        keep_original: Whether the first view at test time is the input as it is.
+        undo: Share of the ranges of colors, from 0 to 1, by which inputs are changed at random in
+            training, before anything else, so that a network learns to undo the change. At test
+            time it undoes what it finds, such as another light, and ranges lie around that point.
+            Above 0, the model cannot tell apart inputs that differ only by such a change.
+        keep_original: Whether the first view at test time is the input as it is, but undone.
         select: How views are chosen at test time unless :meth:`wrap` says otherwise.
         merge: How their outputs are merged unless :meth:`wrap` says otherwise.
         sharpness: How much confidence counts where outputs are merged by it.
@@ -473,7 +473,7 @@ class InstaAug(Augmenter):
         checks.warn_if_normalized(x, self.settings)
         checks.check_call(len(x), n_samples=n_samples, targets=targets, exact=exact)
         classes = checks.check_classes(targets, self.settings)
-        x, shifts, unlike = self._practice(x, generator)
+        x, shifts, undo_loss = self._change_inputs(x, generator)
         maps = self.phi.features(self._resize(x))
         predicted: dict[str, Tensor] = {}
         joint = self.phi.decode(
@@ -493,15 +493,15 @@ class InstaAug(Augmenter):
             score_factors=self._score_factors(joint, samples, maps, predicted),
             value=self.baseline_heads.value(maps, len(x)),
             exhaustive=exact,
-            added_loss=unlike,
+            added_loss=undo_loss,
         )
 
-    def _practice(
+    def _change_inputs(
         self, x: Images, generator: Generator | None
     ) -> tuple[Images, Shifts, Float[Tensor, ""] | None]:
-        """Inputs, where their ranges begin, and how well that is known.
+        """Inputs, where their ranges lie, and how well that is known.
 
-        In training, inputs are changed at random first.
+        In training, inputs are changed at random first, if changes are to be undone.
         """
         if self.undoing is None or not self.training:
             return x, self._shifts(x), None
@@ -512,16 +512,9 @@ class InstaAug(Augmenter):
         return changed[: len(x)], shifts, self.undoing.loss(found, theta)
 
     def _shifts(self, x: Images) -> Shifts:
-        """By factor, how far from doing nothing the ranges of each input begin, if they do."""
+        """By factor, how far from doing nothing the ranges of each input lie, if they do."""
         undoing = self.undoing
         return None if undoing is None else undoing.shifts(undoing(self._resize(x)))
-
-    def _start(self, x: Images, shifts: Shifts) -> Float[Tensor, "one_or_batch d"]:
-        """θ that does nothing but undo what happened to each input, if anything is undone."""
-        identity = self.transform.identity(like=x)
-        if self.undoing is None or shifts is None:
-            return identity
-        return self.undoing.start(identity.expand(x.shape[0], -1), shifts)
 
     def _place(
         self, joint: Joint, samples: Samples, generator: Generator | None
@@ -613,9 +606,11 @@ class InstaAug(Augmenter):
         kept = self.settings.keep_original
         views = choose_views(
             joint, n_samples, select=select, replace=replace, generator=generator,
-            original=self._start(x, shifts) if kept else None, plan=self.plan,
+            original=self.start(x, shifts) if kept else None, plan=self.plan,
         )  # fmt: skip
-        return Views(views.theta, views.weight, first) if kept else views
+        if not kept or self.undoing is not None:  # the model has seen what was not undone
+            return views
+        return Views(views.theta, views.weight, first)
 
     @override
     def attach(self, model: nn.Module) -> None:
@@ -628,12 +623,26 @@ class InstaAug(Augmenter):
         """The inputs in the size that the model takes, with what happened to them undone."""
         return self._undone(x, self.transform)
 
+    def start(self, x: Images, shifts: Shifts = None) -> Float[Tensor, "one_or_batch d"]:
+        """θ that does nothing but undo what happened to each input, if anything is undone.
+
+        Arguments:
+            x: Images.
+            shifts: Where their ranges lie, if that is known already.
+        """
+        identity = self.transform.identity(like=x)
+        if self.undoing is None:
+            return identity
+        shifts = self._shifts(x) if shifts is None else shifts
+        assert shifts is not None  # noqa: S101  # something is undone
+        return self.undoing.start(identity.expand(x.shape[0], -1), shifts)
+
     def _undone(self, x: Images, transform: Composition) -> Rendered:
         """The inputs in the size of a transform, with what happened to them undone, if at all."""
         padding_mode = self.settings.padding_mode
         if self.undoing is None:
             return transform.resize(x, padding_mode=padding_mode)
-        return transform.apply(x, self._start(x, self._shifts(x)), padding_mode=padding_mode)
+        return transform.apply(x, self.start(x), padding_mode=padding_mode)
 
     def _resize(self, x: Images) -> Rendered:
         """The inputs as φ reads them, in the size that the model takes."""
@@ -766,7 +775,7 @@ class InstaAug(Augmenter):
         )
         if self.undoing is not None:
             undone = ", ".join(self.undoing.sizes)
-            how += f", undoes changes of {undone} up to {settings.undo:.0%} of each range"
+            how += f", undoes {undone} up to {settings.undo:.0%} of each range"
         gradients = [score] * (True in kinds) + ["pathwise gradient"] * (False in kinds)
         lines.append(f"{how}, {' and '.join(gradients)}, λ by the {band.rule} rule")
         return "\n".join(lines)
@@ -887,7 +896,7 @@ def _distribution_and_outputs(
     Arguments:
         phi: Finds the distributions.
         x: Images as the model takes them.
-        shifts: By factor, how far from doing nothing the ranges of each input begin.
+        shifts: By factor, how far from doing nothing the ranges of each input lie.
         model: The one that is to predict.
         output: Picks the tensor out of what it returns.
         chunk_size: Most images that a frozen model sees at once.
@@ -902,7 +911,8 @@ def _distribution_and_outputs(
         for part, returned in network.features_in_chunks(x, chunk_size=chunk_size):
             features.append(part)
             outputs += [pick_output(returned, output)] if is_own else []
-    joint = phi.decode(network.maps(torch.cat(features)), None, len(x), shrunk=True)
+    maps = network.maps(torch.cat(features))
+    joint = phi.decode(maps, None, len(x), shrunk=True, shift=shifts)
     rows = [part for part in outputs if isinstance(part, Tensor) and part.ndim]
     if len(rows) < len(outputs):
         return joint, outputs[0]  # no rows per input; merging them raises

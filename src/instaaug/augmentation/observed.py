@@ -38,6 +38,7 @@ class ObservedFactor:
         probs: How probable each of them is, ``(B, K)``.
         low: Lower ends of the ranges of other factors, learned or set by hand, ``(B, D)``.
         high: Upper ends.
+        origin: What the ranges lie around, ``(B, D)``; None says where nothing happens.
     """
 
     name: str
@@ -50,6 +51,7 @@ class ObservedFactor:
     probs: Float[Tensor, "batch k"] | None = None
     low: Float[Tensor, "batch d"] | None = None
     high: Float[Tensor, "batch d"] | None = None
+    origin: Float[Tensor, "batch d"] | None = None
 
 
 @dataclass(frozen=True)
@@ -205,7 +207,9 @@ def _add_distribution(seen: ObservedFactor, factor: ThetaDistribution) -> Observ
         return replace(seen, table=factor.table.cpu(), probs=probs.expand(batch, -1))
     if isinstance(factor, UniformBox):
         low, high = (end.cpu().expand(batch, -1) for end in factor.ends())
-        return replace(seen, low=low, high=high)
+        middle = factor.middle()
+        origin = None if middle is None else middle.cpu().expand(batch, -1)
+        return replace(seen, low=low, high=high, origin=origin)
     return seen
 
 

@@ -58,7 +58,10 @@ class LearnedRange:
 
 
 def learned_ranges(
-    space: Interval, low: Float[Tensor, "batch d"], high: Float[Tensor, "batch d"]
+    space: Interval,
+    low: Float[Tensor, "batch d"],
+    high: Float[Tensor, "batch d"],
+    origin: Float[Tensor, "batch d"] | None = None,
 ) -> list[LearnedRange]:
     """The ranges of all learned parameters of a factor.
 
@@ -66,6 +69,7 @@ def learned_ranges(
         space: What the parameters may be.
         low: Lower ends of every input.
         high: Upper ends.
+        origin: What ranges lie around; where nothing happens if absent.
 
     Example:
         >>> from instaaug.transforms import Brightness
@@ -76,20 +80,23 @@ def learned_ranges(
         other side.']
     """
     return [
-        _learned_range(parameter, low[:, i], high[:, i])
+        _learned_range(parameter, low[:, i], high[:, i], None if origin is None else origin[:, i])
         for i, parameter in enumerate(space.parameters)
         if parameter.learned
     ]
 
 
 def _learned_range(
-    parameter: Parameter, low: Float[Tensor, " batch"], high: Float[Tensor, " batch"]
+    parameter: Parameter,
+    low: Float[Tensor, " batch"],
+    high: Float[Tensor, " batch"],
+    origin: Float[Tensor, " batch"] | None,
 ) -> LearnedRange:
     def axis(values: Tensor) -> Tensor:
         return values.log() if parameter.multiplicative else values
 
-    identity = parameter.coordinate(parameter.identity)
-    widths = float((identity - axis(low)).mean()), float((axis(high) - identity).mean())
+    middle = parameter.coordinate(parameter.identity) if origin is None else axis(origin)
+    widths = float((middle - axis(low)).mean()), float((axis(high) - middle).mean())
     below, above = (
         width / room if room else None for width, room in zip(widths, parameter.rooms, strict=True)
     )

@@ -182,10 +182,10 @@ def _learned_space(config: TrainSettings, augmenter: InstaAug) -> SearchSpace:
 
 
 def _any_colors(augmenter: InstaAug) -> bool:
-    """Whether there are colors to undo, and ranges to begin elsewhere."""
+    """Whether there are colors to undo, and ranges to lie elsewhere."""
     parts = augmenter.transform.transforms
     is_plain = augmenter.settings.ranges == "uniform"
-    return is_plain and any(t.is_reversible and t.needs_unit_range for t in parts)
+    return is_plain and sum(t.is_reversible for t in parts) == 1
 
 
 def _random_space(augmenter: RandomAugmentation) -> SearchSpace:

@@ -56,8 +56,8 @@ class UniformBox(ContinuousTheta):
         high: Float[Tensor, "*batch_of_high d_of_high"],
         period: Float[Tensor, " d_of_period"] | None = None,
         multiplicative: Bool[Tensor, " d_of_factors"] | None = None,
-        origin: Float[Tensor, "*batch_of_origin d_of_origin"] | None = None,
         validate_args: bool | None = None,
+        origin: Float[Tensor, "*batch_of_origin d_of_origin"] | None = None,
     ) -> None:
         if low.shape != high.shape or low.ndim == 0:
             raise ShapeError(
@@ -112,12 +112,16 @@ class UniformBox(ContinuousTheta):
         """Lower and upper ends of θ itself."""
         return self.theta(self.low), self.theta(self.high)
 
+    def middle(self) -> Float[Tensor, "*batch d"] | None:
+        """θ that its sides are measured from; None says where nothing happens."""
+        return None if self.origin is None else self.theta(self.origin)
+
     @override
     def expand(self, batch_shape: SampleShape, _instance: object = None) -> "UniformBox":
         shape = Size(batch_shape) + self.event_shape
         low, high = self.low.expand(shape), self.high.expand(shape)
         origin = None if self.origin is None else self.origin.expand(shape)
-        return UniformBox(low, high, self.period, self.multiplicative, origin)
+        return UniformBox(low, high, self.period, self.multiplicative, origin=origin)
 
 
 class RandomBoxes(UniformBox):

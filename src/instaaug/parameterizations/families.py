@@ -90,7 +90,8 @@ class UniformFamily(Family):
     e)\,\sigma(r_2),
 
     with no symmetry between the two sides, on the axis of the parameter: the logarithm if it is a
-    factor. A parameter that is not learned keeps all of its range.
+    factor. A parameter that is not learned keeps all of its range. Where what happened to an input
+    is undone, e is what undoes it, and ranges may leave [a, b] by as much.
     σ is held above 1e-6: an interval that rounding had closed would have an infinite gradient.
 
     Example:
@@ -148,7 +149,7 @@ class UniformFamily(Family):
 
         Arguments:
             raw: Two numbers per parameter.
-            shift: How far from doing nothing, on the axis of each parameter, ranges begin.
+            shift: How far from doing nothing, on the axis of each parameter, ranges lie.
         """
         sigmoid = at_least_float32(raw).unflatten(-1, (2, -1)).sigmoid()
         floor = (SMALLEST_SHARE - sigmoid.detach()).clamp(min=0)  # keeps the gradient of σ
@@ -158,8 +159,10 @@ class UniformFamily(Family):
         low = origin - self.room_below * below
         high = origin + self.room_above * above
         period = self.period.to(low.dtype)
-        measured = None if shift is None else origin
-        return UniformBox(low, high, period, self.factors, measured, validate_args=False)
+        return UniformBox(
+            low, high, period, self.factors,
+            validate_args=False, origin=None if shift is None else origin,
+        )  # fmt: skip
 
     def widths(self, box: UniformBox, *, per_side: bool) -> Float[Tensor, "*batch n"]:
         """Width of every learned range, on its axis; or of its sides, those that have room."""

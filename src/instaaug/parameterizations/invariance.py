@@ -374,7 +374,7 @@ class InvarianceModule(nn.Module):
             predicted: Receives, with gradient, the losses that factors in closed form predict
                 for their choices; λ of these factors is solved for the batch.
             shrunk: Whether they depend on the input only as much as :attr:`dependence` says.
-            shift: Of factors by name, how far from doing nothing the ranges of each input begin.
+            shift: Of factors by name, how far from doing nothing the ranges of each input lie.
         """
         if classes is None and not self.training and self.conditioning == "class":
             tables = (head.raw for head in self.heads if isinstance(head, ClassHead))

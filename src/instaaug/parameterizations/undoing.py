@@ -1,4 +1,4 @@
-"""Reading off an input how it was changed, so that what is drawn for it starts from there."""
+"""Reading off an input how it was changed, so that what is drawn for it lies around that."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,14 +10,14 @@ from typing_extensions import override
 from instaaug.errors import ArgumentError
 from instaaug.networks import FeatureNetwork, feature_channels
 from instaaug.parameterizations.invariance import PooledHead
-from instaaug.shapes import Images, Rendered, Rows
+from instaaug.shapes import Images, Rendered, Rows, at_least_float32
 from instaaug.spaces import Interval
 from instaaug.transforms import Composition
 
 __all__ = ["Undoing"]
 
 OfFactor = Float[Tensor, "batch _"]  # factors differ in how many parameters they have
-PULL = 0.1  # of what all inputs have in common back to doing nothing, beside an error of 1
+COMMON = 0.1  # weight of what all inputs have in common, beside how much two changes differ
 
 
 class Undoing(nn.Module):
@@ -27,14 +27,15 @@ class Undoing(nn.Module):
     :math:`\theta_1, \theta_2` of one input x must be undone to the same: with parameters on their
     axes, on which changes add up, the network r minimizes
 
-    .. math:: \tfrac12 \left\| (r(\tau(x; \theta_1)) + \theta_1)
-              - (r(\tau(x; \theta_2)) + \theta_2) \right\|^2,
+    .. math:: \tfrac12 \left( (r(\tau(x; \theta_1)) + \theta_1)
+              - (r(\tau(x; \theta_2)) + \theta_2) \right)^2,
 
-    in units of half of each range. The brightness of a room or the color of a lamp then no longer
-    matter: an image that was taken under another light is brought to where those of its kind were
-    in training. Nothing pulls single inputs anywhere else; their mean stays where it is.
+    averaged over inputs and parameters, in units of half of each range. The brightness of a room
+    or the color of a lamp then no longer matter: an image that was taken under another light is
+    brought to where those of its kind were in training. Nothing pulls single inputs anywhere
+    else; a tenth of the square of their mean is added, so that all together stay where they are.
 
-    Only parameters of transforms that are reversible are undone; others are left alone.
+    Only the transform that is reversible is undone; others are left alone.
 
     Arguments:
         transform: What may happen.
@@ -57,7 +58,6 @@ class Undoing(nn.Module):
         tensor([[0., 0., 2., 2., 2.]])
     """
 
-    placed: Tensor
     identity: Tensor
     room: Tensor
     period: Tensor
@@ -78,12 +78,12 @@ class Undoing(nn.Module):
                 "good start, 0 undoes nothing."
             )
         undone = list(_reversible(transform))
-        if not undone:
+        if len(undone) != 1:
             names = ", ".join(t.name for t in transform.transforms)
             raise ArgumentError(
-                f"`undo` needs a transform that can be undone: got {names}. Add hsv_jitter, "
-                "white_balance, brightness, contrast, rotation, translate or scale, or leave it "
-                "out."
+                "`undo` needs one transform of colors, for what two of them do does not add up: "
+                f"got {names}. Choose one of white_balance, hsv_jitter, brightness and contrast, "
+                "or leave it out."
             )
         self.strength, self.network = strength, network
         self.changes = Composition(
@@ -103,9 +103,9 @@ class Undoing(nn.Module):
         }
         for name, values in columns.items():
             self.register_buffer(name, torch.tensor(values), persistent=False)
-        places = torch.tensor([start + i for start, _, s in undone for i in range(s.size)])
-        placed = torch.eye(transform.n_parameters)[places]
-        self.register_buffer("placed", placed, persistent=False)
+        self.columns = [start + i for start, _, space in undone for i in range(space.size)]
+        self.is_factor = [p.multiplicative for p in parameters]
+        nn.init.zeros_(self.head.linear.weight)  # nothing is undone before it is learned
 
     @override
     def forward(self, x: Images) -> Rows:
@@ -115,7 +115,8 @@ class Undoing(nn.Module):
 
     def shifts(self, found: Rows) -> dict[str, OfFactor]:
         """By factor, what :meth:`forward` found, on the axis of each parameter, in its range."""
-        parts = (found.detach().clamp(-1, 1) * self.room).split(list(self.sizes.values()), dim=-1)
+        shift = _around(found.detach(), self.period / self.room).clamp(-1, 1) * self.room
+        parts = shift.split(list(self.sizes.values()), dim=-1)
         return dict(zip(self.sizes, parts, strict=True))
 
     def start(self, identity: Rows, shifts: Mapping[str, OfFactor]) -> Rows:
@@ -125,10 +126,13 @@ class Undoing(nn.Module):
             identity: θ that does nothing.
             shifts: What :meth:`shifts` returned.
         """
+        columns = list(at_least_float32(identity).unbind(-1))
         shift = torch.cat([shifts[name] for name in self.sizes], dim=-1)
-        shift = shift.to(identity.dtype) @ self.placed.to(identity.dtype)
-        is_factor = (self.factors.float() @ self.placed) > 0
-        return torch.where(is_factor, identity * shift.exp(), identity + shift)
+        pairs = zip(self.columns, self.is_factor, shift.unbind(-1), strict=True)
+        for column, is_factor, own in pairs:
+            moved = columns[column] * own.exp() if is_factor else columns[column] + own
+            columns[column] = moved
+        return torch.stack(columns, dim=-1)
 
     def draw(self, n: int, generator: Generator | None = None) -> Rows:
         """Changes to practice on, uniform in the share of each range, one row for each input."""
@@ -156,7 +160,7 @@ class Undoing(nn.Module):
         circle = self.period / self.room
         apart = _around(first - second, circle)
         common = _around(second + apart / 2, circle).mean(dim=0)
-        return apart.square().mean() / 2 + PULL * common.square().mean()
+        return apart.square().mean() / 2 + COMMON * common.square().mean()
 
 
 def _around(x: Float[Tensor, "n k"], circle: Float[Tensor, " k"]) -> Float[Tensor, "n k"]:

@@ -288,8 +288,8 @@ class PhiSettings(Settings):
     )
     undo: float = setting(
         0.0,
-        "Share of the ranges of colors and turns that φ learns to undo in its inputs, such as "
-        "another light; 0 undoes nothing.",
+        "Share of the ranges of colors that a network learns to undo in inputs, for another light "
+        "at test time; 0 undoes nothing.",
         at_least=0,
         at_most=1,
     )

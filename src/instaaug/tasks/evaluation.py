@@ -189,7 +189,7 @@ def _losses_of_choices(
 ) -> Float[Tensor, "batch tried"]:
     spaces = augmenter.transform.spaces
     first = sum(spaces[other].size for other in list(spaces)[: list(spaces).index(name)])
-    theta = augmenter.transform.identity(len(x), like=x)
+    theta = augmenter.start(x).expand(len(x), -1).clone()
     losses = []
     for row in rows.to(theta.dtype):
         theta[:, first : first + len(row)] = row
@@ -220,11 +220,14 @@ def _summarize_factor(space: Space, factors: Sequence[ThetaDistribution]) -> dic
     finite = [factor.probs for factor in factors if isinstance(factor, FiniteTheta)]
     if finite:
         return {"mutual_information": float(mutual_information(torch.cat(finite)))}
-    boxes = [factor.ends() for factor in factors if isinstance(factor, UniformBox)]
+    boxes = [factor for factor in factors if isinstance(factor, UniformBox)]
     if not isinstance(space, Interval) or not boxes:
         return {}
-    low, high = (torch.cat(ends) for ends in zip(*boxes, strict=True))
-    return _summarize_ranges(learned_ranges(space, low, high))
+    low, high = (torch.cat(ends) for ends in zip(*(b.ends() for b in boxes), strict=True))
+    middles = [middle for b in boxes if (middle := b.middle()) is not None]
+    return _summarize_ranges(
+        learned_ranges(space, low, high, torch.cat(middles) if middles else None)
+    )
 
 
 def _summarize_ranges(ranges: Sequence[LearnedRange]) -> dict[str, Any]:

@@ -61,7 +61,6 @@ class ColorTransform(Transform, ABC):
     """A transform of colors, pixel by pixel, of images in [0, 1]."""
 
     needs_unit_range: ClassVar[bool] = True
-    is_reversible: ClassVar[bool] = True
 
     @abstractmethod
     def recolor(self, canvas: Canvas, theta: Rows) -> Canvas:
@@ -91,6 +90,7 @@ class HSVJitter(ColorTransform):
     saturation: float = 2.0
     value: float = 1.0
     name: ClassVar[str] = "hsv_jitter"
+    is_reversible: ClassVar[bool] = True
 
     @override
     def __post_init__(self) -> None:
@@ -138,6 +138,7 @@ class Brightness(ColorTransform):
 
     max_change: float = 1.0
     name: ClassVar[str] = "brightness"
+    is_reversible: ClassVar[bool] = True
 
     @property
     @override
@@ -160,6 +161,7 @@ class Contrast(ColorTransform):
 
     max_change: float = 1.0
     name: ClassVar[str] = "contrast"
+    is_reversible: ClassVar[bool] = True
 
     @property
     @override
@@ -189,6 +191,7 @@ class WhiteBalance(ColorTransform):
 
     max_change: float = 1.0
     name: ClassVar[str] = "white_balance"
+    is_reversible: ClassVar[bool] = True
 
     @property
     @override

@@ -67,7 +67,6 @@ class Rotation(GeometricTransform):
 
     max_angle: float = math.pi
     name: ClassVar[str] = "rotation"
-    is_reversible: ClassVar[bool] = True
 
     @property
     @override
@@ -87,7 +86,6 @@ class Translate(GeometricTransform):
 
     max_shift: float = 0.25
     name: ClassVar[str] = "translate"
-    is_reversible: ClassVar[bool] = True
 
     @property
     @override
@@ -108,7 +106,6 @@ class Scale(GeometricTransform):
     min_factor: float = 0.5
     max_factor: float = 2.0
     name: ClassVar[str] = "scale"
-    is_reversible: ClassVar[bool] = True
 
     @override
     def __post_init__(self) -> None:

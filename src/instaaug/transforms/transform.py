@@ -48,7 +48,8 @@ class Transform(ABC):
     """Whether colors mean something: images must lie in [0, 1], not be normalized."""
 
     is_reversible: ClassVar[bool] = False
-    """Whether another θ undoes what one does, and two in a row add up, or multiply if factors."""
+    """Whether two θ in a row add up, or multiply if factors, so that another undoes what one did,
+    and no edge of the image tells what it was."""
 
     def __post_init__(self) -> None:
         """Build the spaces, which check their limits, so that errors come at construction."""

@@ -92,7 +92,7 @@ def _edges(factor: ObservedFactor) -> Iterator[PageWarning]:
         factor, float(factor.entropy.mean())
     ):
         return  # all sides are at their edges: that is said already
-    ranges = learned_ranges(factor.space, factor.low, factor.high)
+    ranges = learned_ranges(factor.space, factor.low, factor.high, factor.origin)
     sentences = [sentence for r in ranges for sentence in r.edges()]
     if sentences:
         yield {
