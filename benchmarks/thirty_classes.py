@@ -1,6 +1,6 @@
 """The same question as ``training``, with half as many classes again and twice the photos.
 
-30 classes of Tiny-ImageNet with 200 photos each, 4,500 others for the test. Three seeds; a run
+30 classes of Tiny-ImageNet with 200 photos each, 4,500 others for the test. Two seeds; a run
 takes about five minutes of one core.
 """
 
@@ -11,7 +11,7 @@ __all__ = ["main"]
 REGIME = Regime(
     "thirty_classes",
     methods="few_methods.yaml",
-    seeds=3,
+    seeds=2,
     options=("--data.options", "{n_images: 200, n_classes: 30}"),
 )
 
