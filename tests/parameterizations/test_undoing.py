@@ -9,11 +9,13 @@ from torch import Generator, Tensor
 
 from instaaug import InstaAug
 from instaaug import transforms as T
+from instaaug.augmentation.at_test_time import TestTimeAugmentation
 from instaaug.augmentation.observed import observe
+from instaaug.augmentation.plan import ResizedImage
 from instaaug.augmentation.range_edges import learned_ranges
 from instaaug.distributions import UniformBox
 from instaaug.errors import ArgumentError
-from instaaug.frozen import export_phi
+from instaaug.frozen import export_phi, export_predictor
 from instaaug.networks import make_network
 from instaaug.parameterizations import Undoing, UniformFamily
 from instaaug.spaces import Interval
@@ -183,7 +185,7 @@ def test_crops_are_left_alone_and_keep_their_detail() -> None:
     batch = aug(torch.rand(4, 3, 32, 32))
     assert batch.inputs.shape == (4, 3, 16, 16)
     assert aug.undoing is not None
-    assert aug.undoing.columns == [4, 5, 6]
+    assert (aug.undoing.name, aug.undoing.first) == ("hsv_jitter", 4)
     start = aug.undoing.start(
         aug.transform.identity(2), {"hsv_jitter": torch.tensor([[0.1, 0.0, 0.0]] * 2)}
     )
@@ -253,3 +255,14 @@ def test_a_predictor_of_the_image_alone_undoes_it_too(aug: InstaAug) -> None:
     x = dim_images()
     assert torch.allclose(aug.resize(x, 16), aug.canonical(x), atol=1e-6)
     assert aug.resize(x, 8).shape[-2:] == (8, 8)
+
+
+def test_an_exported_predictor_undoes_the_light(tmp_path: Path, aug: InstaAug) -> None:
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 16 * 16, 4))
+    alone = TestTimeAugmentation(aug, model, 1, whole=ResizedImage(16, 1.0)).eval()
+    x = dim_images()
+    export_predictor(alone, tmp_path / "model.pt2", x[:3], classes=("a", "b", "c", "d"))
+    written = torch.export.load(tmp_path / "model.pt2").module()
+    (outputs,) = written(0.6 * x).values()
+    assert torch.allclose(outputs, model(aug.canonical(0.6 * x)), atol=1e-4)
+    assert not torch.allclose(outputs, model(0.6 * x), atol=1e-2)

@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from instaaug.augmentation import checks, hub, weights_file
 from instaaug.augmentation.augmenter import AugmentedBatch, Augmenter
+from instaaug.augmentation.baseline_heads import BaselineHeads
 from instaaug.augmentation.entropy_parts import EntropyParts, Per
 from instaaug.augmentation.plan import PlanShape, ResizedImage, ViewPlan
 from instaaug.augmentation.settings import (
@@ -49,7 +50,6 @@ from instaaug.parameterizations import (
     InvarianceModule,
     LatentFamily,
     LooseBoxes,
-    PooledHead,
     Undoing,
     equal_sizes,
     make_family,
@@ -379,7 +379,7 @@ class InstaAug(Augmenter):
         kind = settings.baseline
         if settings.estimator == "closed_form" and settings.conditioning == "input":
             kind = "value" if kind == "rloo" else kind  # for a single sample
-        self.baseline_heads = _BaselineHeads(self.phi, kind, n_choices)
+        self.baseline_heads = BaselineHeads(self.phi, kind, n_choices)
         self.plan = None if settings.plan is None else ViewPlan(settings.plan)
 
     def _base_measures(
@@ -505,11 +505,7 @@ class InstaAug(Augmenter):
         """
         if self.undoing is None or not self.training:
             return x, self._shifts(x), None
-        theta = self.undoing.draw(2 * len(x), generator)
-        changed = self.undoing.change(repeat_batch(x, 2), theta)
-        found = self.undoing(self._resize(changed))
-        shifts = self.undoing.shifts(found[: len(x)])
-        return changed[: len(x)], shifts, self.undoing.loss(found, theta)
+        return self.undoing.practice(x, self._resize, generator)
 
     def _shifts(self, x: Images) -> Shifts:
         """By factor, how far from doing nothing the ranges of each input lie, if they do."""
@@ -774,8 +770,7 @@ class InstaAug(Augmenter):
             settings.estimator, f"score function with {settings.baseline} baseline"
         )
         if self.undoing is not None:
-            undone = ", ".join(self.undoing.sizes)
-            how += f", undoes {undone} up to {settings.undo:.0%} of each range"
+            how += f", undoes {self.undoing.name} up to {settings.undo:.0%} of each range"
         gradients = [score] * (True in kinds) + ["pathwise gradient"] * (False in kinds)
         lines.append(f"{how}, {' and '.join(gradients)}, λ by the {band.rule} rule")
         return "\n".join(lines)
@@ -816,46 +811,6 @@ class InstaAug(Augmenter):
     def __repr__(self) -> str:
         body = self.extra_repr().replace("\n", "\n  ")
         return f"InstaAug(\n  {body}\n)"
-
-
-class _BaselineHeads(nn.Module):
-    """Predicts, from φ's features, the loss of an input or of each of its choices.
-
-    The features are detached, so that learning to predict the loss does not change φ.
-
-    Arguments:
-        phi: Whose features the heads read.
-        baseline: ``"value"`` makes one head, ``"critic"`` one per finite factor; others none.
-        finite: The finite factors and their number of choices, by name.
-    """
-
-    def __init__(self, phi: InvarianceModule, baseline: Baseline, finite: dict[str, int]) -> None:
-        super().__init__()
-        self.value_head: nn.Module | None = None
-        if baseline == "value" and finite:
-            self.value_head = PooledHead(phi.channels, torch.zeros(1))
-        critics = finite if baseline == "critic" else {}
-        self.names = {name: name.replace(".", "_") for name in critics}  # torch forbids dots
-        self.critics = nn.ModuleDict(
-            {
-                self.names[name]: phi.make_input_head(name, torch.zeros(k))
-                for name, k in critics.items()
-            }
-        )
-
-    def value(self, maps: Sequence[Maps], batch: int) -> Float[Tensor, " batch"] | None:
-        """Predicted loss of each input."""
-        if self.value_head is None:
-            return None
-        return self.value_head([m.detach() for m in maps], None, batch).float().squeeze(-1)
-
-    def critic(
-        self, name: str, maps: Sequence[Maps], batch: int
-    ) -> Float[Tensor, "batch k"] | None:
-        """Predicted loss of each choice of factor ``name``."""
-        if name not in self.names:
-            return None
-        return self.critics[self.names[name]]([m.detach() for m in maps], None, batch).float()
 
 
 def _read_model(

@@ -120,6 +120,7 @@ class TracedPredictor(nn.Module):
             )
         self.model, self.merging, self.whole = predictor.model, predictor.merging, predictor.whole
         self.render, self.resize = aug.render, aug.resize
+        self.undoing = aug.undoing if isinstance(aug, InstaAug) else None  # `resize` calls it
         self.views = None if self.whole is not None else _FixedViews(predictor)
 
     @override

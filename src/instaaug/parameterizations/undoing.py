@@ -1,6 +1,6 @@
 """Reading off an input how it was changed, so that what is drawn for it lies around that."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import torch
 from jaxtyping import Float
@@ -10,13 +10,13 @@ from typing_extensions import override
 from instaaug.errors import ArgumentError
 from instaaug.networks import FeatureNetwork, feature_channels
 from instaaug.parameterizations.invariance import PooledHead
-from instaaug.shapes import Images, Rendered, Rows, at_least_float32
-from instaaug.spaces import Interval
-from instaaug.transforms import Composition
+from instaaug.shapes import Images, Rendered, Rows, at_least_float32, repeat_batch
+from instaaug.spaces import Interval, Parameter
+from instaaug.transforms import Composition, Transform
 
 __all__ = ["Undoing"]
 
-OfFactor = Float[Tensor, "batch _"]  # factors differ in how many parameters they have
+OfFactor = Float[Tensor, "batch _"]  # it has fewer columns than θ
 COMMON = 0.1  # weight of what all inputs have in common, beside how much two changes differ
 
 
@@ -85,16 +85,12 @@ class Undoing(nn.Module):
                 f"got {names}. Choose one of white_balance, hsv_jitter, brightness and contrast, "
                 "or leave it out."
             )
+        part, self.first, self.name, parameters = undone[0]
         self.strength, self.network = strength, network
-        self.changes = Composition(
-            tuple(t for t in transform.transforms if t.is_reversible),
-            mean=transform.mean,
-            std=transform.std,
-        )
-        self.sizes = {name: space.size for _, name, space in undone}
-        parameters = [p for _, _, space in undone for p in space.parameters]
+        self.changes = Composition((part,), mean=transform.mean, std=transform.std)
         channels = feature_channels(network, in_channels=in_channels)
         self.head = PooledHead(channels, torch.zeros(len(parameters)))
+        nn.init.zeros_(self.head.linear.weight)  # nothing is undone before it is learned
         columns = {
             "identity": [p.coordinate(p.identity) for p in parameters],
             "room": [p.width / 2 for p in parameters],
@@ -103,21 +99,18 @@ class Undoing(nn.Module):
         }
         for name, values in columns.items():
             self.register_buffer(name, torch.tensor(values), persistent=False)
-        self.columns = [start + i for start, _, space in undone for i in range(space.size)]
-        self.is_factor = [p.multiplicative for p in parameters]
-        nn.init.zeros_(self.head.linear.weight)  # nothing is undone before it is learned
 
     @override
     def forward(self, x: Images) -> Rows:
         """What undoes the change of each input, in units of half of each range."""
         dtype = next((p.dtype for p in self.network.parameters()), x.dtype)
-        return self.head(list(self.network(x.to(dtype))), None, x.shape[0]).float()
+        maps = list(self.network(x.to(dtype)))
+        return self.head(maps, None, 1).float()  # the number is for heads that read no maps
 
-    def shifts(self, found: Rows) -> dict[str, OfFactor]:
-        """By factor, what :meth:`forward` found, on the axis of each parameter, in its range."""
+    def shifts(self, found: Rows) -> dict[str, Rows]:
+        """By name of the factor, what :meth:`forward` found, on its axes and in its range."""
         shift = _around(found.detach(), self.period / self.room).clamp(-1, 1) * self.room
-        parts = shift.split(list(self.sizes.values()), dim=-1)
-        return dict(zip(self.sizes, parts, strict=True))
+        return {self.name: shift}
 
     def start(self, identity: Rows, shifts: Mapping[str, OfFactor]) -> Rows:
         """θ that undoes what happened to each input, and does no more.
@@ -126,13 +119,26 @@ class Undoing(nn.Module):
             identity: θ that does nothing.
             shifts: What :meth:`shifts` returned.
         """
-        columns = list(at_least_float32(identity).unbind(-1))
-        shift = torch.cat([shifts[name] for name in self.sizes], dim=-1)
-        pairs = zip(self.columns, self.is_factor, shift.unbind(-1), strict=True)
-        for column, is_factor, own in pairs:
-            moved = columns[column] * own.exp() if is_factor else columns[column] + own
-            columns[column] = moved
-        return torch.stack(columns, dim=-1)
+        end = self.first + len(self.room)
+        before, own, after = at_least_float32(identity).tensor_split((self.first, end), dim=-1)
+        shift = shifts[self.name]
+        moved = torch.where(self.factors, own * shift.exp(), own + shift)
+        return torch.cat([before, moved, after], dim=-1)
+
+    def practice(
+        self, x: Images, resize: Callable[[Images], Rendered], generator: Generator | None = None
+    ) -> tuple[Rendered, dict[str, Rows], Float[Tensor, ""]]:
+        """Change inputs in two ways: the first changes, what undoes them, and the loss.
+
+        Arguments:
+            x: Inputs of any size.
+            resize: Makes them as the network reads them.
+            generator: Source of randomness.
+        """
+        theta = self.draw(2 * len(x), generator)
+        changed = self.changes.apply(repeat_batch(x, 2), theta)
+        found = self(resize(changed))
+        return changed[: len(x)], self.shifts(found[: len(x)]), self.loss(found, theta)
 
     def draw(self, n: int, generator: Generator | None = None) -> Rows:
         """Changes to practice on, uniform in the share of each range, one row for each input."""
@@ -140,10 +146,6 @@ class Undoing(nn.Module):
         drawn = 2 * torch.rand(n, len(self.room), generator=generator, device=device) - 1
         axis = self.identity + self.strength * self.room * drawn
         return torch.where(self.factors, axis.exp(), axis)
-
-    def change(self, x: Images, theta: Rows) -> Rendered:
-        """Inputs of any size, changed."""
-        return self.changes.apply(x, theta)
 
     def loss(
         self, found: Float[Tensor, "two_batches k"], theta: Float[Tensor, "two_batches k"]
@@ -169,12 +171,14 @@ def _around(x: Float[Tensor, "n k"], circle: Float[Tensor, " k"]) -> Float[Tenso
     return x - turns * torch.where(circle.isfinite(), circle, 0.0)
 
 
-def _reversible(transform: Composition) -> Iterator[tuple[int, str, Interval]]:
-    """First column of θ, name and space of every factor that can be undone."""
+def _reversible(
+    transform: Composition,
+) -> Iterator[tuple[Transform, int, str, tuple[Parameter, ...]]]:
+    """Transforms that can be undone: with the first column of θ, the name and the parameters."""
     named, start = iter(transform.spaces.items()), 0
     for part in transform.transforms:
         for _ in part.spaces:
             name, space = next(named)
             if part.is_reversible and isinstance(space, Interval):
-                yield start, name, space
+                yield part, start, name, space.parameters
             start += space.size
