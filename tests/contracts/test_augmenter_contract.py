@@ -182,6 +182,18 @@ def test_it_trains_in_a_task(method: str, settings: dict[str, Any]) -> None:
     assert task.n_steps == 3
 
 
+@ALL
+def test_it_trains_in_mixed_precision(method: str) -> None:
+    """The model's outputs are bfloat16; what the method keeps is not."""
+    model, data = small_classifier(2), labeled_halves(20, side=16)
+    aug = build(method, model)
+    task = supervised(aug, model=model, held_out=data)
+    before = parameters_of(model)
+    fit(task, BatchLoader(data, 8, seed=0), precision="bf16-mixed")
+    assert not torch.equal(before, parameters_of(model))
+    assert {value.dtype for value in aug.state_dict().values()} <= {torch.float32, torch.int64}
+
+
 @HELD_OUT
 def test_a_policy_learns_nothing_from_what_the_model_learns_from(method: str) -> None:
     model, data = small_classifier(2), labeled_halves(16, side=16)

@@ -69,3 +69,17 @@ def test_it_is_in_units_of_its_usual_size() -> None:
 def test_its_state_stays_in_float32() -> None:
     useful = Usefulness(2, 3).to(torch.bfloat16)
     assert useful.direction.dtype == useful.scale.dtype == torch.float32
+
+
+def test_it_is_the_same_in_mixed_precision() -> None:
+    """Autocast makes bfloat16 of every product; the average would not take one in."""
+    torch.manual_seed(0)
+    parts = gradient_parts(nn.Linear(N_FEATURES, N_CLASSES), *problem(N_OTHERS, 1))
+    found = []
+    for mixed in (False, True):
+        useful = Usefulness(N_CLASSES, N_FEATURES)
+        with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+            useful.update(*parts)
+            useful.update(*parts)
+            found.append(useful(*parts))
+    assert torch.equal(*found)

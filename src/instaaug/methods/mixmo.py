@@ -213,4 +213,5 @@ class _TwoStems(nn.Module):
             )
         own, other, mask = x.split((channels, channels, 1), dim=1)
         first, second = self.first(own), self.second(other)
-        return 2 * torch.lerp(second, first, F.adaptive_avg_pool2d(mask, first.shape[-2:]))
+        share = F.adaptive_avg_pool2d(mask, first.shape[-2:]).to(first.dtype)
+        return 2 * torch.lerp(second, first, share)

@@ -68,7 +68,7 @@ class Usefulness(nn.Module):
     @torch.no_grad()
     def update(self, residuals: Float[Tensor, "n c"], features: Float[Tensor, "n d"]) -> None:
         """Let the gradient of other images count; processes agree on its mean."""
-        gradient = residuals.float().T @ _with_one(features) / len(residuals)
+        gradient = _exact_product(residuals.T, _with_one(features)) / len(residuals)
         pull = torch.where(self.direction.any(), PULL, 1.0)
         self.direction.copy_(torch.lerp(self.direction, mean_over_processes(gradient), pull))
 
@@ -78,12 +78,19 @@ class Usefulness(nn.Module):
         self, residuals: Float[Tensor, "n c"], features: Float[Tensor, "n d"]
     ) -> Float[Tensor, " n"]:
         """The usefulness of views, in units of its usual size; moves what is usual in training."""
-        useful = ((residuals.float() @ self.direction) * _with_one(features)).sum(dim=-1)
+        wishes = _exact_product(residuals, self.direction)
+        useful = (wishes * _with_one(features)).sum(dim=-1)
         if self.training:
             size = mean_over_processes(useful.square().mean())
             pull = torch.where(self.scale > 0, SLOW_PULL, 1.0)
             self.scale.copy_(torch.lerp(self.scale, size, pull))
         return useful / self.scale.sqrt().clamp(min=LEAST_SCALE)
+
+
+def _exact_product(a: Float[Tensor, "n k"], b: Float[Tensor, "k m"]) -> Float[Tensor, "n m"]:
+    """The matrix product in float32, whatever precision the model is trained in."""
+    with torch.autocast(a.device.type, enabled=False):
+        return a.float() @ b.float()
 
 
 def _with_one(features: Float[Tensor, "n d"]) -> Float[Tensor, "n d_plus_1"]:
