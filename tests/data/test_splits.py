@@ -1,6 +1,7 @@
 """Splits: disjoint, complete, stratified, and the same everywhere."""
 
 import random
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ def labeled(counts: list[int]) -> LabeledImages:
     np.random.default_rng(0).shuffle(labels)
     n = len(labels)
     return LabeledImages(
-        np.zeros((n, 1, 1, 1), dtype=np.uint8),
+        np.arange(n, dtype=np.uint8).reshape(n, 1, 1, 1),
         torch.from_numpy(labels),
         classes=tuple(f"class {c}" for c in range(len(counts))),
         fingerprint="print",
@@ -47,7 +48,7 @@ COUNTS = st.lists(st.integers(1, 30), min_size=1, max_size=6).filter(lambda c: s
 
 
 @settings(max_examples=25, deadline=None)
-@given(counts=COUNTS, seed=st.integers(0, 2**40), by=st.sampled_from(["random", "block"]))
+@given(counts=COUNTS, seed=st.integers(0, 2**40), by=st.sampled_from(get_args(SplitBy)))
 def test_parts_are_disjoint_and_complete(counts: list[int], seed: int, by: SplitBy) -> None:
     data = labeled(counts)
     try:
@@ -78,7 +79,7 @@ def test_small_classes_together_give_the_whole_share() -> None:
     assert len(splits.test) == 30
 
 
-@pytest.mark.parametrize("by", ["random", "block"])
+@pytest.mark.parametrize("by", get_args(SplitBy))
 def test_the_same_seed_gives_the_same_split(by: SplitBy) -> None:
     data = labeled([20, 30])
 
@@ -152,7 +153,43 @@ def test_blocks_of_a_small_class_are_single_images() -> None:
     assert count(splits.test, 2).tolist() == [1, 1]
 
 
-@pytest.mark.parametrize("by", ["random", "block"])
+def scenes(n_scenes: int, n_photos: int, n_classes: int = 1) -> LabeledImages:
+    """Photos of scenes, in any order: each scene has its own colors, each photo its own noise."""
+    generator = np.random.default_rng(0)
+    colors = np.stack(np.unravel_index(generator.permutation(64), (4, 4, 4)), axis=-1)
+    walls = 32 + 64 * colors[: n_classes * n_scenes, None, None, None]
+    noise = generator.integers(-3, 4, (n_classes * n_scenes, n_photos, 8, 8, 3))
+    return LabeledImages(
+        (walls + noise).astype(np.uint8).reshape(-1, 8, 8, 3),
+        torch.arange(n_classes).repeat_interleave(n_scenes * n_photos),
+        classes=tuple(f"class {c}" for c in range(n_classes)),
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_photos_of_one_scene_are_on_one_side(seed: int) -> None:
+    data = scenes(n_scenes=10, n_photos=6, n_classes=3)
+    splits = split(data, test_fraction=0.2, validation_fraction=0.1, seed=seed, by="similar")
+    in_parts = [
+        {row // 6 for row in rows(part)} for part in (splits.train, splits.validation, splits.test)
+    ]
+    assert [len(some) for some in in_parts] == [21, 3, 6]
+    assert len(set.union(*in_parts)) == 30
+    assert splits.validation is not None
+    assert count(splits.validation, 3).tolist() == [6, 6, 6]
+
+
+def test_clusters_of_any_size_give_about_their_share() -> None:
+    generator = np.random.default_rng(0)
+    pixels = generator.integers(0, 256, (400, 4, 4, 3)).astype(np.uint8)
+    data = LabeledImages(pixels, torch.arange(400) % 4, classes=tuple("abcd"))
+    shares = [len(split(data, seed=seed, by="similar").test) / 400 for seed in range(8)]
+    assert all(0.1 < share < 0.3 for share in shares)
+    assert len(set(shares)) > 1
+    assert 0.8 < len(split(data, test_fraction=0.9, by="similar").test) / 400 < 0.97
+
+
+@pytest.mark.parametrize("by", get_args(SplitBy))
 def test_a_class_of_one_image_stays_for_training(by: SplitBy) -> None:
     splits = split(labeled([1, 20]), test_fraction=0.5, by=by)
     assert count(splits.test, 2)[0] == 0
@@ -218,7 +255,7 @@ def test_an_unknown_way_to_split_is_refused() -> None:
         split(labeled([4, 4]), by="blocks")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("by", ["random", "block"])
+@pytest.mark.parametrize("by", get_args(SplitBy))
 def test_too_few_images_for_a_part_are_refused(by: SplitBy) -> None:
     with pytest.raises(DataError, match="must get an image: got none, with 2 images in 2 classes"):
         split(labeled([1, 1]), by=by)

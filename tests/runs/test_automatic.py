@@ -1,9 +1,11 @@
 """What was chosen for a run is told, and it is what the run has."""
 
+from dataclasses import replace
+
 import pytest
 
 from instaaug.networks import SmallCNN, make_model
-from instaaug.runs.automatic import describe_choices
+from instaaug.runs.automatic import describe_choices, describe_validation
 from instaaug.runs.folder import DataFacts
 from instaaug.runs.settings import TrainSettings
 
@@ -42,3 +44,22 @@ def test_nothing_is_told_where_all_was_given() -> None:
         "phi": {"goal": "loss"},
     }  # fmt: skip
     assert not describe_choices(TrainSettings.from_mapping(given), facts())
+
+
+@pytest.mark.parametrize(
+    ("split", "resemblance", "told"),
+    [
+        ("random", 0.7, True),
+        ("block", 0.7, True),
+        ("random", 0.95, False),
+        ("random", None, False),
+        ("similar", 0.7, False),
+    ],
+)
+def test_validation_images_that_are_near_copies_are_told(
+    split: str, resemblance: float | None, told: bool
+) -> None:
+    config = TrainSettings.from_mapping({"data": {"split": split}})
+    words = describe_validation(config, replace(facts(), resemblance=resemblance))
+    assert ("the nearest is 0.70 times as far" in words) == told
+    assert bool(words) == told

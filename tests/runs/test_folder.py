@@ -99,6 +99,7 @@ def test_facts_survive_json() -> None:
         ("mean", [0.5, "0.4", 0.3]),
         ("std", 0.1),
         ("split_hash", 7),
+        ("resemblance", "0.9"),
     ],
 )
 def test_facts_of_another_type_are_refused(name: str, value: Any) -> None:

@@ -23,7 +23,7 @@ from instaaug.cli.transfer import fitting_bars, folder_to_continue, learn_transf
 from instaaug.cli.use import COST, print_scores
 from instaaug.cli.verdict import run_verdict
 from instaaug.compare.plan import parse_duration
-from instaaug.runs.automatic import describe_choices
+from instaaug.runs.automatic import describe_choices, describe_validation
 from instaaug.runs.folder import DataFacts, Run
 from instaaug.runs.pretrained import describe_pretrained, settle_pretrained
 from instaaug.runs.replacing import replacing
@@ -63,6 +63,8 @@ def run_train(
                 print_words(console, describe_pretrained(settings))
             if choices := describe_choices(settings, facts):
                 print_words(console, choices)
+            if doubts := describe_validation(settings, facts):
+                print_words(console, doubts)
 
         with _explain_resuming(folder), _progress_bars(console) as bars:
             results = train(

@@ -9,11 +9,12 @@ import numpy as np
 
 from instaaug.data.labeled import LabeledImages
 from instaaug.data.labels import natural_order
+from instaaug.data.similarity import cluster, describe_colors, resemblance
 from instaaug.errors import ArgumentError, DataError, UnknownNameError
 
 __all__ = ["DataSplits", "SplitBy", "deal_folds", "split", "split_off_validation"]
 
-SplitBy = Literal["random", "block"]
+SplitBy = Literal["random", "block", "similar"]
 N_BLOCKS = 10
 
 
@@ -48,6 +49,17 @@ class DataSplits:
             digest.update(targets.astype(targets.dtype.newbyteorder("<")).tobytes())
         return digest.hexdigest()[:16]
 
+    @property
+    def resemblance(self) -> float | None:
+        """How much nearer validation images are to training images than test images are.
+
+        A ratio of distances: see :func:`~instaaug.data.similarity.resemblance`. None where a part
+        has no images.
+        """
+        if not self.validation or not len(self.test):
+            return None
+        return resemblance(self.train, self.validation, self.test)
+
 
 def split(
     data: LabeledImages,
@@ -64,15 +76,17 @@ def split(
     shares add up to the fraction of the whole. ``"block"`` sorts each class by name, cuts it into
     ten blocks of neighbors and deals out whole blocks, those of a part next to one another:
     where neighboring numbers show the same object, as in texture sets or frames of a video, a
-    random split would test on near-duplicates of training images. Every class keeps at least one
-    image, or block, for training. Regression data are one class.
+    random split would test on near-duplicates of training images. ``"similar"`` finds such images
+    by their colors, whatever they are called: each class is cut into as many clusters as parts of
+    the smallest size would fit in, and whole clusters are dealt out; shares are about right. Every
+    class keeps at least one image, block or cluster for training. Regression data are one class.
 
     Arguments:
         data: The images.
         test_fraction: Share of the test set, in [0, 1).
         validation_fraction: Share of the validation set; 0 for none.
         seed: Which of the possible splits.
-        by: ``"random"`` or ``"block"``.
+        by: ``"random"``, ``"block"`` or ``"similar"``.
         name: What the data set is called.
 
     Raises:
@@ -147,6 +161,8 @@ def _deal(
     groups = _groups(data)
     if by == "block":
         parts = _deal_blocks(data, groups, fractions, generator)
+    elif by == "similar":
+        parts = _deal_clusters(data, groups, fractions, generator)
     else:
         parts = _deal_images(groups, fractions, generator)
     for fraction, part in zip(fractions, parts, strict=True):
@@ -220,6 +236,46 @@ def _deal_blocks(
             part += [blocks[(place + i) % len(blocks)] for i in range(count)]
             place, left = place + count, left - count
     return [_join_sorted(part) for part in parts]
+
+
+def _deal_clusters(
+    data: LabeledImages,
+    groups: list[np.ndarray],
+    fractions: tuple[float, ...],
+    generator: np.random.Generator,
+) -> list[np.ndarray]:
+    colors = describe_colors(data)
+    n_clusters = round(1 / min(f for f in (*fractions, 1 - sum(fractions)) if f > 0))
+    parts: list[list[np.ndarray]] = [[] for _ in fractions]
+    for group in groups:
+        labels = cluster(colors[group], max(n_clusters, len(fractions) + 1))
+        _for_training, *lots = np.argsort(generator.random(labels.max() + 1), kind="stable")
+        left = [group[labels == lot] for lot in lots]
+        for part, fraction in zip(parts, fractions, strict=True):
+            taken = _fill([len(cluster) for cluster in left], fraction * len(group))
+            part += [left[i] for i in taken]
+            left = [cluster for i, cluster in enumerate(left) if i not in taken]
+    return [_join_sorted(part) for part in parts]
+
+
+def _fill(sizes: list[int], wanted: float) -> list[int]:
+    """Those clusters, in order, each of which brings the sum of sizes closer to what is wanted.
+
+    At least the smallest, where anything is wanted.
+
+    Example:
+        >>> _fill([5, 9, 2, 1], 6.5), _fill([8, 3], 1.0)
+        ([0, 2], [1])
+    """
+    taken: list[int] = []
+    count = 0
+    for i, size in enumerate(sizes):
+        if abs(count + size - wanted) < abs(count - wanted):
+            taken.append(i)
+            count += size
+    if not taken and sizes and wanted > 0:
+        taken.append(int(np.argmin(sizes)))
+    return taken
 
 
 def _join_sorted(pieces: Iterable[np.ndarray]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What was chosen in place of settings that were left open, in words."""
+"""What was chosen in place of settings that were left open, and by which images, in words."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,9 @@ from instaaug.runs.build import settle_phi, transform_names
 from instaaug.runs.folder import DataFacts
 from instaaug.runs.settings import TrainSettings
 
-__all__ = ["describe_choices"]
+__all__ = ["describe_choices", "describe_validation"]
+
+NEAR_COPIES = 0.85  # independent images have 0.9 to 1.1
 
 
 def describe_choices(config: TrainSettings, facts: DataFacts) -> str:
@@ -38,3 +40,25 @@ def _choices(config: TrainSettings, facts: DataFacts) -> Iterator[str]:
         yield " and ".join(transform_names(config))
     if learns and config.phi.goal == "auto" and settle_phi(config).goal == "usefulness":
         yield "φ that looks for useful views"
+
+
+def describe_validation(config: TrainSettings, facts: DataFacts) -> str:
+    """A sentence if validation images are near copies of training images; else empty.
+
+    Arguments:
+        config: Of the run.
+        facts: On its data.
+
+    Example:
+        >>> facts = DataFacts(32, 3, ("cat", "dog"), 2, None, None, "", resemblance=0.95)
+        >>> describe_validation(TrainSettings.from_mapping({}), facts)
+        ''
+    """
+    unlike = facts.resemblance is None or facts.resemblance >= NEAR_COPIES
+    if unlike or config.data.split == "similar":
+        return ""
+    return (
+        "Validation images look more like training images than test images do: the nearest is "
+        f"{facts.resemblance:.2f} times as far. Settings that are chosen by them may be wrong for "
+        "new images; `--data.split similar` holds out images that look alike together."
+    )

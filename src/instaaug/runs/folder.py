@@ -60,6 +60,8 @@ class DataFacts:
         split_hash: Changes when any image changes its side of the split.
         decode_size: Side in pixels that image files are decoded to.
         model_hash: Changes with the weights of a frozen model; empty for a model of the run.
+        resemblance: How far validation images are from the nearest training image, as a multiple
+            of how far test images are; None where there are none.
     """
 
     image_size: int
@@ -71,6 +73,7 @@ class DataFacts:
     split_hash: str
     decode_size: int = 0
     model_hash: str = ""
+    resemblance: float | None = None
 
     def __post_init__(self) -> None:
         if not self.decode_size:
@@ -98,6 +101,7 @@ class DataFacts:
             mean=mean,
             std=std,
             split_hash=splits.hash,
+            resemblance=splits.resemblance,
         )
 
     @classmethod
@@ -118,6 +122,8 @@ class DataFacts:
                 continue
             if not isinstance(items, list) or not all(type(item) is kind for item in items):
                 wrong.append(name)
+        if not isinstance(values.get("resemblance"), float | None):
+            wrong.append("resemblance")
         if wrong:
             raise TypeError(f"its {wrong[0]} is of another type")
         values = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}

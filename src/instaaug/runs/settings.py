@@ -123,8 +123,10 @@ class DataSettings(SourceSettings):
         0.1, "Share of the training images that adaaug or phi.signal keep from the model.",
         at_least=0, at_most=0.5,
     )  # fmt: skip
-    split: Literal["random", "block"] = setting(
-        "random", "Hold out single images, or blocks of neighbors that may show one object."
+    split: Literal["random", "block", "similar"] = setting(
+        "random",
+        "Hold out single images; blocks of neighbors, which may show one object; or images of "
+        "similar colors together.",
     )
 
 

@@ -6,9 +6,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-__all__ = ["similar_folds"]
+from instaaug.data.similarity import cluster
 
-MOST_CLUSTERED = 2000  # images of a class; Ward's linkage takes the square of it
+__all__ = ["similar_folds"]
 
 
 def similar_folds(
@@ -35,21 +35,16 @@ def similar_folds(
         >>> bool(folds[0] == folds[2]), bool(folds[1] == folds[3])
         (True, True)
     """
-    from scipy.cluster.hierarchy import fcluster, linkage
-
-    units = F.normalize(features.float(), dim=1)
+    units = F.normalize(features.float(), dim=1).double().numpy()
     folds = torch.zeros(len(targets), dtype=torch.long)
     n_in_fold = np.zeros(n_folds)
     for label in targets.unique():
         rows = (targets == label).nonzero()[:, 0]
-        clusters = np.arange(len(rows)) % max(n_folds, 1)
-        if n_folds < len(rows) <= MOST_CLUSTERED:
-            tree = linkage(units[rows].double().numpy(), "ward")
-            clusters = fcluster(tree, n_folds, "maxclust") - 1
+        clusters = cluster(units[rows.numpy()], n_folds)
         sizes, n_of_class = np.bincount(clusters), np.zeros(n_folds)
-        for cluster in np.argsort(-sizes, kind="stable"):
+        for number in np.argsort(-sizes, kind="stable"):
             fold = int(np.lexsort((n_in_fold, n_of_class))[0])
-            n_of_class[fold] += sizes[cluster]
-            folds[rows[torch.from_numpy(clusters == cluster)]] = fold
+            n_of_class[fold] += sizes[number]
+            folds[rows[torch.from_numpy(clusters == number)]] = fold
         n_in_fold += n_of_class
     return folds
