@@ -12,6 +12,7 @@ from benchmarks import (
     fine_tuning,
     frozen,
     frozen_cost,
+    groceries,
     input_pipeline,
     leaderboard,
     long_training,
@@ -40,8 +41,8 @@ PRINTING = {
     m.__name__.split(".")[-1]: m
     for m in (
         *(budgets, memory, scaling, where_time_goes, phi_resolution, variance, rotation),
-        *(color, tiny_imagenet, training, thirty_classes, long_training, fine_tuning),
-        *(leaderboard, contrastive),
+        *(color, tiny_imagenet, training, thirty_classes, long_training, groceries),
+        *(fine_tuning, leaderboard, contrastive),
         *(frozen, mirrored_views, exact_gradient, transfer, retrieval, signals, reliability),
     )
 }

@@ -15,7 +15,7 @@ import json
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +56,8 @@ __all__ = [
 ROOT = Path(__file__).parents[1]
 CONFIGS = Path("configs") / "tiny_imagenet"
 REFERENCE = "random-0.35"
-FAMILIES = {
-    "random, chosen": ("random-0.25", "random-0.35", "random-0.5"),
-}
+RIVAL = "random, chosen"
+FAMILIES = {RIVAL: ("random-0.25", "random-0.35", "random-0.5")}
 """Methods that differ in a setting; which of them counts is chosen on validation images."""
 LEVELS = ((0.35, 7), (0.5, 6), (0.65, 5), (0.8, 4), (1.0, 1))
 """The boxes that the oracle chooses from, and the least side of uniform crops at test time."""
@@ -80,17 +79,21 @@ class Regime:
 
     Arguments:
         name: Of the benchmark, its runs and its file.
-        source: The function that loads the images.
+        source: The function that loads the images, or a folder.
+        configs: The folder with ``training.yaml``, the settings that all share, and the next.
         methods: The file that says who takes part.
         seeds: How many.
         options: Further settings, as on the command line.
+        families: Of whom one member counts in each seed, the best on validation images.
     """
 
     name: str
     source: str = "benchmarks.training:load"
+    configs: Path = CONFIGS
     methods: str = "training_methods.yaml"
     seeds: int = 5
     options: tuple[str, ...] = ()
+    families: Mapping[str, Sequence[str]] = field(default_factory=lambda: FAMILIES)
 
     @property
     def runs(self) -> Path:
@@ -98,14 +101,25 @@ class Regime:
         return Path("runs") / self.name
 
     @property
+    def has_data(self) -> bool:
+        """Whether its photos are at hand."""
+        known = knows_objects(self.source)
+        return photo_folder() is not None if known else Path(self.source).is_dir()
+
+    @property
     def command(self) -> tuple[str, ...]:
         """The comparison."""
         return (
             "instaaug", "compare", self.source,
-            "--config", str(CONFIGS / "training.yaml"),
-            "--methods", str(CONFIGS / self.methods), *self.options,
+            "--config", str(self.configs / "training.yaml"),
+            "--methods", str(self.configs / self.methods), *self.options,
             "--seeds", str(self.seeds), "--reference", REFERENCE, "--out", str(self.runs),
         )  # fmt: skip
+
+
+def knows_objects(source: str) -> bool:
+    """Whether images are photos of Tiny-ImageNet, the objects of which are known."""
+    return source.startswith("benchmarks.")
 
 
 def load(seed: int, n_images: int = 100, n_classes: int | None = None) -> DataSplits:
@@ -149,7 +163,7 @@ def load_all(seed: int) -> DataSplits:
 def score_views(folder: Path) -> dict[str, float]:
     """Accuracies of a run, kept in its folder.
 
-    With uniform crops, with the oracle's and with ordered boxes in the test; with four views, too,
+    With uniform crops, with the oracle's, if there is one, and with ordered boxes in the test; with four views, too,
     of its own and ordered; with its own on validation images.
     """
     kept = folder / "views.json"
@@ -161,12 +175,12 @@ def score_views(folder: Path) -> dict[str, float]:
     assert splits.validation is not None  # noqa: S101  # as `load` splits
     shape: dict[str, Any] = {"mean": facts.mean, "std": facts.std, "size": facts.image_size}
     uniform = RandomAugmentation(Crop(), sizes=(LEVELS[0][0], 1.0), **shape)
-    oracle = OracleCrops(levels=LEVELS, **shape)
     scores = {
         "uniform": _accuracy(task, uniform, splits.test),
-        "oracle": _accuracy(task, oracle, splits.test),
         "validation": _accuracy(task, task.augmenter, splits.validation),
     }
+    if knows_objects(config.data.source):
+        scores["oracle"] = _accuracy(task, OracleCrops(levels=LEVELS, **shape), splits.test)
     known = len(splits.validation)
     if isinstance(task, SupervisedTask) and makes_crops_alone(task.augmenter) and known >= FEWEST:
         few, many = FEW_VIEWS, N_VIEWS
@@ -261,15 +275,17 @@ def _against(
     return {"mean": test.mean, "interval": list(test.interval), "p": test.p_value}
 
 
-def make_table(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def make_table(
+    rows: Sequence[Mapping[str, Any]], families: Mapping[str, Sequence[str]]
+) -> dict[str, dict[str, Any]]:
     """By method or family, means over its runs and the difference to the chosen random range."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         groups.setdefault(row["method"], []).append(row)
-    groups |= {name: choose_on_validation(rows, members) for name, members in FAMILIES.items()}
-    rival = groups["random, chosen"]
+    groups |= {name: choose_on_validation(rows, members) for name, members in families.items()}
+    rival = groups[RIVAL]
     return {
-        name: {**_summary(own), "against random, chosen": _against(own, rival)}
+        name: {**_summary(own), f"against {RIVAL}": _against(own, rival)}
         for name, own in sorted(groups.items())
     }
 
@@ -281,14 +297,14 @@ def main() -> None:
 
 def run(regime: Regime) -> None:
     """Run what is missing of a regime, print the table, write the file."""
-    if photo_folder() is None and not (ROOT / regime.runs).exists():
-        print(f"{regime.name} is skipped: INSTAAUG_DATA names no folder with 'tiny-imagenet'.")
+    if not (regime.has_data or (ROOT / regime.runs).exists()):
+        print(f"{regime.name} is skipped: INSTAAUG_DATA names no folder with its photos.")
         return
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "PYTHONPATH": path}
     subprocess.run(regime.command, check=True, cwd=ROOT, env=environment)  # noqa: S603
     rows = _all_rows(ROOT / regime.runs)
-    table = make_table(rows)
+    table = make_table(rows, regime.families)
     for name, found in sorted(table.items(), key=lambda item: -item[1]["accuracy"]):
         kinds = [kind for kind in ("plain", *VIEWS) if kind in found]
         views = "  ".join(f"{kind} {found[kind]:.1%}" for kind in kinds)
@@ -299,7 +315,7 @@ def run(regime: Regime) -> None:
         )
         print(f"{name:24} {found['seeds']} seeds  {found['accuracy']:.1%}  {views}  {known}")
     findings = {
-        "command": " ".join(regime.command),
+        "command": " ".join(regime.command).replace(regime.source, Path(regime.source).name),
         "note": NOTE,
         "table": table,
         "runs": rows,

@@ -284,6 +284,11 @@ def test_what_depending_on_the_input_was_worth_is_told_in_points() -> None:
     ]
     told["dependence"] = 0.0
     assert "was worth nothing that can be told from noise" in notes_of(record)[0]
+    assert notes_of(record)[0].endswith("share the same distribution at test time.")
+    undone = replace(record, config={"phi.undo": 0.5})
+    assert notes_of(undone)[0].endswith(
+        "share the same ranges, around what is undone, at test time."
+    )
     asked = {"task": "classification", "data.validation_fraction": 0.1}
     few = trained(asked, plain=PLAIN, augmented=AUGMENTED)
     few.results["validation"] = None

@@ -445,9 +445,11 @@ def worth_of_dependence(record: RunRecord) -> str | None:
         return UNKNOWN_WORTH if reads and record.config.get("method.name") == "instaaug" else None
     dependence, worth = validation.get("dependence"), validation.get("worth")
     if dependence == 0:
+        undone = bool(record.config.get("phi.undo"))
+        shared = "ranges, around what is undone," if undone else "distribution"
         return (
             "Depending on the input was worth nothing that can be told from noise: all inputs "
-            "share the same distribution at test time."
+            f"share the same {shared} at test time."
         )
     if not isinstance(dependence, int | float) or not isinstance(worth, Mapping):
         return None
