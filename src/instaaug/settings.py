@@ -10,7 +10,7 @@ from types import NoneType, UnionType
 from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
 from instaaug.errors import ArgumentError, UnknownNameError
-from instaaug.signatures import convert, expected_form
+from instaaug.signatures import convert, describe_form
 
 __all__ = [
     "SettingInfo",
@@ -317,8 +317,8 @@ def _check(item: Field[Any], value: Any, prefix: str = "") -> Any:
     except (TypeError, ValueError, OverflowError):
         if choices := _choices(item.type):
             raise UnknownNameError(prefix + item.name, str(value), choices) from None
-        form = expected_form(item.type)
-        raise ArgumentError(f"{name} must be like {form}: got {repr(value)}.") from None
+        form = describe_form(item.type)
+        raise ArgumentError(f"{name} must be {form}: got {repr(value)}.") from None
     if isinstance(value, int | float) and not isinstance(value, bool):
         _check_bounds(item, value, name)
     return value

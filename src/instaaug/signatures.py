@@ -8,7 +8,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from instaaug.errors import ArgumentError, UnknownNameError
 
-__all__ = ["check_arguments", "convert", "expected_form", "parameter_hints"]
+__all__ = ["check_arguments", "convert", "describe_form", "expected_form", "parameter_hints"]
 
 
 def parameter_hints(function: Callable[..., Any]) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def check_arguments(
         {'alpha': 1.0, 'per_input': True}
         >>> check_arguments(mixup, {"alpha": "x"}, owner="mixup", prefix="method.")
         Traceback (most recent call last):
-        instaaug.errors.ArgumentError: `method.alpha` must be like 0.5: got 'x'.
+        instaaug.errors.ArgumentError: `method.alpha` must be a number, such as 0.5: got 'x'.
         >>> check_arguments(mixup, {"beta": 1}, owner="mixup")
         Traceback (most recent call last):
         instaaug.errors.UnknownNameError: There is no option of mixup called 'beta'. ...
@@ -65,8 +65,8 @@ def check_arguments(
         try:
             checked[name] = convert(hints[name], value)
         except (TypeError, ValueError, OverflowError):
-            form = expected_form(hints[name])
-            raise ArgumentError(f"`{prefix}{name}` must be like {form}: got {value!r}.") from None
+            form = describe_form(hints[name])
+            raise ArgumentError(f"`{prefix}{name}` must be {form}: got {value!r}.") from None
     return checked
 
 
@@ -97,6 +97,24 @@ def convert(kind: Any, value: Any) -> Any:
     if origin in (Literal, dict, Mapping):
         raise TypeError(value)
     return _convert_scalar(kind, value)
+
+
+def describe_form(kind: Any) -> str:
+    """What a value of a declared type must be, in words.
+
+    Example:
+        >>> describe_form(int | None), describe_form(tuple[float, float])
+        ('a whole number, such as 3', 'like [0.5, 0.5]')
+    """
+    parts = [part for part in get_args(kind) if part is not NoneType]
+    single = parts[0] if get_origin(kind) in (Union, UnionType) and len(parts) == 1 else kind
+    words = {
+        str: "text",
+        int: "a whole number, such as 3",
+        float: "a number, such as 0.5",
+        bool: "true or false",
+    }
+    return words.get(single, f"like {expected_form(kind)}")
 
 
 def expected_form(kind: Any) -> str:

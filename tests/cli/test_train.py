@@ -123,7 +123,7 @@ def test_options_have_priority_over_the_file(instaaug: CommandLine, tmp_path: Pa
     ("text", "words"),
     [
         ("epochs: 3", "There is no setting in my.yaml called 'epochs'. Did you mean 'trainer.max"),
-        ("seed: soon", "`seed` must be like 3: got 'soon'. (in my.yaml)"),
+        ("seed: soon", "`seed` must be a whole number, such as 3: got 'soon'. (in my.yaml)"),
         ("seed: [", "`config` must be YAML: 'my.yaml' is not: "),
         ("method: insta", "There is no method called 'insta'. Did you mean 'instaaug'?"),
     ],
@@ -143,7 +143,10 @@ def test_a_file_of_settings_that_is_missing_is_named(instaaug: CommandLine) -> N
     ("options", "words"),
     [
         (("--trainer.max_epochs", "0"), "`--trainer.max_epochs` must be at least 1: got 0."),
-        (("--trainer.max_epochs", "soon"), "`--trainer.max_epochs` must be like 3: got 'soon'."),
+        (
+            ("--trainer.max_epochs", "soon"),
+            "`--trainer.max_epochs` must be a whole number, such as 3: got 'soon'.",
+        ),
         (
             ("--crop.grid", "[[1"),
             "`--crop.grid` must be like receptive or [[0.5, 3], ...]: got '[[1'.",

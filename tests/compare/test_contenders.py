@@ -89,7 +89,7 @@ def test_files_that_cannot_be_used_say_why(tmp_path: Path, text: str, words: str
         (
             "[{method: none, data.flip: 5}]",
             ArgumentError,
-            r"`data\.flip` must be like true: got 5",
+            r"`data\.flip` must be true or false: got 5",
         ),
         ("[{method: {name: random, sizes: [0.5}]", ArgumentError, "`methods` must be YAML"),
     ],

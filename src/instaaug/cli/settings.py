@@ -16,7 +16,7 @@ from typing_extensions import override
 from instaaug.errors import ArgumentError, DataError
 from instaaug.runs.settings import TrainSettings
 from instaaug.settings import SettingInfo, Settings, setting_infos, similar_settings
-from instaaug.signatures import expected_form
+from instaaug.signatures import describe_form
 from instaaug.yaml_files import parse_yaml, read_yaml
 
 __all__ = [
@@ -172,9 +172,7 @@ def _read_value(name: str, text: str, kind: Any) -> Any:
     try:
         value = parse_yaml(text, argument=name)
     except ArgumentError:
-        raise ArgumentError(
-            f"`{name}` must be like {expected_form(kind)}: got {text!r}."
-        ) from None
+        raise ArgumentError(f"`{name}` must be {describe_form(kind)}: got {text!r}.") from None
     if isinstance(value, str):  # YAML 1.1 takes 1e-3 for text
         if "," in value and _takes_list(kind):
             return parse_yaml(f"[{text}]", argument=name)
