@@ -84,6 +84,7 @@ class Regime:
         methods: The file that says who takes part.
         seeds: How many.
         options: Further settings, as on the command line.
+        note: What validation images are for, and what else is to be known.
         families: Of whom one member counts in each seed, the best on validation images.
     """
 
@@ -93,6 +94,7 @@ class Regime:
     methods: str = "training_methods.yaml"
     seeds: int = 5
     options: tuple[str, ...] = ()
+    note: str = NOTE
     families: Mapping[str, Sequence[str]] = field(default_factory=lambda: FAMILIES)
 
     @property
@@ -163,8 +165,8 @@ def load_all(seed: int) -> DataSplits:
 def score_views(folder: Path) -> dict[str, float]:
     """Accuracies of a run, kept in its folder.
 
-    With uniform crops, with the oracle's, if there is one, and with ordered boxes in the test; with four views, too,
-    of its own and ordered; with its own on validation images.
+    With uniform crops, with the oracle's, if there is one, and with ordered boxes in the test;
+    with four views, too, of its own and ordered; with its own on validation images.
     """
     kept = folder / "views.json"
     if kept.is_file():
@@ -297,7 +299,7 @@ def main() -> None:
 
 def run(regime: Regime) -> None:
     """Run what is missing of a regime, print the table, write the file."""
-    if not (regime.has_data or (ROOT / regime.runs).exists()):
+    if not regime.has_data:
         print(f"{regime.name} is skipped: INSTAAUG_DATA names no folder with its photos.")
         return
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
@@ -316,7 +318,7 @@ def run(regime: Regime) -> None:
         print(f"{name:24} {found['seeds']} seeds  {found['accuracy']:.1%}  {views}  {known}")
     findings = {
         "command": " ".join(regime.command).replace(regime.source, Path(regime.source).name),
-        "note": NOTE,
+        "note": regime.note,
         "table": table,
         "runs": rows,
     }

@@ -57,7 +57,7 @@ def test_values_get_the_declared_type(name: str, given: Any, expected: Any) -> N
         ("alpha", True, r"a number, such as 0\.5: got True"),
         ("count", 1.5, r"a whole number, such as 3: got 1\.5"),
         ("flag", 1, "true or false: got 1"),
-        ("mode", "middle", "like near, far: got 'middle'"),
+        ("mode", "middle", "one of near, far: got 'middle'"),
         ("size", [8], r"like 3 or \[3, 3\]: got \[8\]"),
         ("strength", {"hue": "x"}, r"like 0\.5 or \{name: 0\.5\}: got"),
         ("levels", "abc", r"like \[\[0\.5, 3\], \.\.\.\]: got 'abc'"),

@@ -108,7 +108,10 @@ def describe_form(kind: Any) -> str:
     """
     parts = [part for part in get_args(kind) if part is not NoneType]
     single = parts[0] if get_origin(kind) in (Union, UnionType) and len(parts) == 1 else kind
+    if get_origin(single) is Literal:
+        return f"one of {expected_form(single)}"
     words = {
+        Any: "of another type",
         str: "text",
         int: "a whole number, such as 3",
         float: "a number, such as 0.5",

@@ -160,7 +160,7 @@ def test_the_best_random_range_is_chosen_on_validation_images() -> None:
         {**found, "method": method, "seed": seed, "augmented": test, "validation": validation}
         for (method, seed), (test, validation) in scores.items()
     ]
-    table = training.make_table(rows)
+    table = training.make_table(rows, training.FAMILIES)
     assert table["random, chosen"]["accuracy"] == pytest.approx(0.45)  # 0.40 and 0.50
     assert table["per-input"]["against random, chosen"]["mean"] == pytest.approx(0.055)
     low, high = table["per-input"]["interval"]

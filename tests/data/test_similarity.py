@@ -56,15 +56,30 @@ def test_few_rows_are_a_cluster_each_and_one_cluster_has_all(
     assert len(np.unique(cluster(np.arange(n, dtype=float)[:, None], n_clusters))) == expected
 
 
-def test_equal_rows_stay_together() -> None:
-    assert len(np.unique(cluster(np.zeros((5, 2)), 3))) == 1
+@pytest.mark.parametrize("n_clusters", [3, 9])
+def test_equal_rows_stay_together(n_clusters: int) -> None:
+    rows = np.array([[0.0, 1.0], [2.0, 2.0], [0.0, 1.0], [0.0, 1.0], [2.0, 2.0]])
+    assert cluster(rows, n_clusters).tolist() == [0, 1, 0, 0, 1]
+
+
+def photos(seed: int, n: int = 120) -> np.ndarray:
+    """Each with a color of its own, and noise around it."""
+    colors = np.random.default_rng(seed + 100).integers(0, 170, (n, 1, 1, 3))
+    return colors + noise(seed, n) // 3
 
 
 def test_near_copies_resemble_training_images_more_than_new_ones_do() -> None:
-    known = noise(0, 60) // 3 + np.random.default_rng(1).integers(0, 170, (60, 1, 1, 3))
+    known, new = photos(0), photos(1)
     copies = known + np.random.default_rng(2).integers(0, 2, known.shape)
-    new = noise(3, 60) // 3 + np.random.default_rng(4).integers(0, 170, (60, 1, 1, 3))
-    halves = new[:30], new[30:]
-    assert resemblance(*map(images, (known, copies, new))) < 0.7
-    assert 0.8 < resemblance(*map(images, (known, *halves))) < 1.25
-    assert resemblance(*map(images, (known, known, known))) == 1
+    near = resemblance(*map(images, (known, copies, new)))
+    assert near is not None
+    assert near < 0.7
+    far = resemblance(*map(images, (known, photos(2), new)))
+    assert far is not None
+    assert 0.8 < far < 1.25
+    assert resemblance(*map(images, (known, known[::-1], known))) == 1
+
+
+def test_of_few_images_nothing_is_said() -> None:
+    assert resemblance(*map(images, (photos(0), photos(1, 99), photos(2)))) is None
+    assert resemblance(*map(images, (photos(0), photos(1), photos(2, 99)))) is None

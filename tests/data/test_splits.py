@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from instaaug.data.labeled import LabeledImages
-from instaaug.data.splits import DataSplits, SplitBy, split, split_off_validation
+from instaaug.data.splits import DataSplits, SplitBy, deal_folds, split, split_off_validation
 from instaaug.errors import ArgumentError, DataError, UnknownNameError
 from tests.support.unhooked import unhooked
 
@@ -154,29 +154,55 @@ def test_blocks_of_a_small_class_are_single_images() -> None:
 
 
 def scenes(n_scenes: int, n_photos: int, n_classes: int = 1) -> LabeledImages:
-    """Photos of scenes, in any order: each scene has its own colors, each photo its own noise."""
+    """Photos of scenes, in turn: each scene has its own colors, each photo its own noise."""
     generator = np.random.default_rng(0)
     colors = np.stack(np.unravel_index(generator.permutation(64), (4, 4, 4)), axis=-1)
     walls = 32 + 64 * colors[: n_classes * n_scenes, None, None, None]
     noise = generator.integers(-3, 4, (n_classes * n_scenes, n_photos, 8, 8, 3))
+    shape = (n_classes, n_scenes, n_photos, 8, 8, 3)
+    pixels = (walls + noise).astype(np.uint8).reshape(shape).swapaxes(1, 2)
     return LabeledImages(
-        (walls + noise).astype(np.uint8).reshape(-1, 8, 8, 3),
+        pixels.reshape(-1, 8, 8, 3),
         torch.arange(n_classes).repeat_interleave(n_scenes * n_photos),
         classes=tuple(f"class {c}" for c in range(n_classes)),
     )
+
+
+def scenes_of(part: LabeledImages | None, n_scenes: int, n_photos: int) -> set[tuple[int, int]]:
+    """Class and number of each scene that a part has photos of."""
+    return {(row // (n_scenes * n_photos), row % n_scenes) for row in rows(part)}
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_photos_of_one_scene_are_on_one_side(seed: int) -> None:
     data = scenes(n_scenes=10, n_photos=6, n_classes=3)
     splits = split(data, test_fraction=0.2, validation_fraction=0.1, seed=seed, by="similar")
-    in_parts = [
-        {row // 6 for row in rows(part)} for part in (splits.train, splits.validation, splits.test)
-    ]
+    parts = (splits.train, splits.validation, splits.test)
+    in_parts = [scenes_of(part, 10, 6) for part in parts]
     assert [len(some) for some in in_parts] == [21, 3, 6]
     assert len(set.union(*in_parts)) == 30
     assert splits.validation is not None
     assert count(splits.validation, 3).tolist() == [6, 6, 6]
+
+
+def test_scenes_of_small_classes_are_kept_together_too() -> None:
+    data = scenes(n_scenes=3, n_photos=3, n_classes=4)
+    splits = split(data, test_fraction=0.1, seed=1, by="similar")
+    assert not scenes_of(splits.train, 3, 3) & scenes_of(splits.test, 3, 3)
+
+
+@pytest.mark.parametrize(("fraction", "n_folds"), [(0.1, 10), (0.2, 5), (0.25, 4), (0.5, 2)])
+def test_similar_images_make_folds_of_about_one_size(fraction: float, n_folds: int) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (600, 4, 4, 3)).astype(np.uint8)
+    data = LabeledImages(pixels, torch.arange(600) % 10, classes=tuple("abcdefghij"))
+    folds = deal_folds(data, fraction, n_folds, by="similar")
+    assert len(np.unique(np.concatenate(folds))) == sum(map(len, folds))
+    assert min(map(len, folds)) > 0.4 * fraction * 600
+
+
+def test_images_that_colors_do_not_tell_apart_are_split_one_by_one() -> None:
+    data = LabeledImages(np.zeros((20, 4, 4, 3), dtype=np.uint8), torch.arange(20) % 2, ("a", "b"))
+    assert len(split(data, test_fraction=0.2, by="similar").test) == 4
 
 
 def test_clusters_of_any_size_give_about_their_share() -> None:
@@ -259,3 +285,13 @@ def test_an_unknown_way_to_split_is_refused() -> None:
 def test_too_few_images_for_a_part_are_refused(by: SplitBy) -> None:
     with pytest.raises(DataError, match="must get an image: got none, with 2 images in 2 classes"):
         split(labeled([1, 1]), by=by)
+
+
+def test_resemblance_is_that_of_validation_images_that_were_split_off() -> None:
+    data = scenes(n_scenes=20, n_photos=18, n_classes=3)
+    mixed = split(data, test_fraction=0.2, validation_fraction=0.2)
+    assert mixed.resemblance == pytest.approx(1.0, abs=0.1)
+    apart = split(data, test_fraction=0.2, by="similar")
+    assert split_off_validation(apart, fraction=0.2).resemblance < 0.5  # type: ignore[operator]
+    assert apart.resemblance is None
+    assert DataSplits(apart.train, scenes(4, 60), apart.test).resemblance is None

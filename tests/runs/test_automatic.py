@@ -61,5 +61,5 @@ def test_validation_images_that_are_near_copies_are_told(
 ) -> None:
     config = TrainSettings.from_mapping({"data": {"split": split}})
     words = describe_validation(config, replace(facts(), resemblance=resemblance))
-    assert ("the nearest is 0.70 times as far" in words) == told
+    assert ("the nearest training image is 0.70 times as far" in words) == told
     assert bool(words) == told

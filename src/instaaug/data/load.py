@@ -60,7 +60,8 @@ def load_data(
         target_column: Column of a table with the labels or numbers.
         test_fraction: Share held out, where the data have no test set of their own.
         validation_fraction: Share of the training images to watch over training.
-        split: ``"random"``, or ``"block"`` to hold out neighbors together.
+        split: ``"random"``, ``"block"`` to hold out neighbors together, ``"similar"`` what looks
+            alike.
         seed: Decides the split.
         needs_labels: Whether a folder must have one folder per class; without, images may lie
             directly in it.

@@ -16,6 +16,7 @@ __all__ = ["DataSplits", "SplitBy", "deal_folds", "split", "split_off_validation
 
 SplitBy = Literal["random", "block", "similar"]
 N_BLOCKS = 10
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,12 +52,12 @@ class DataSplits:
 
     @property
     def resemblance(self) -> float | None:
-        """How much nearer validation images are to training images than test images are.
+        """How far validation images are from training images, as a multiple of how far others are.
 
-        A ratio of distances: see :func:`~instaaug.data.similarity.resemblance`. None where a part
-        has no images.
+        The others are the test images: :func:`~instaaug.data.similarity.resemblance`. None where
+        validation images were not taken from the training images, or images are few.
         """
-        if not self.validation or not len(self.test):
+        if self.validation is None or self.validation.images is not self.train.images:
             return None
         return resemblance(self.train, self.validation, self.test)
 
@@ -70,7 +71,7 @@ def split(
     by: SplitBy = "random",
     name: str = "",
 ) -> DataSplits:
-    """Split images into parts, the same ones for the same seed on every machine.
+    """Split images into parts, the same ones for the same seed and pixels.
 
     ``"random"`` is stratified: each class gives each part its share to within one image, and the
     shares add up to the fraction of the whole. ``"block"`` sorts each class by name, cuts it into
@@ -78,8 +79,9 @@ def split(
     where neighboring numbers show the same object, as in texture sets or frames of a video, a
     random split would test on near-duplicates of training images. ``"similar"`` finds such images
     by their colors, whatever they are called: each class is cut into as many clusters as parts of
-    the smallest size would fit in, and whole clusters are dealt out; shares are about right. Every
-    class keeps at least one image, block or cluster for training. Regression data are one class.
+    the smallest size would fit in, of two images at least on average, and whole clusters are dealt
+    out, so that shares are roughly kept. Every class keeps at least one image, block or cluster
+    for training. Regression data are one class.
 
     Arguments:
         data: The images.
@@ -129,7 +131,7 @@ def deal_folds(
     Arguments:
         data: The images.
         fraction: Share of the images in each part.
-        n_folds: How many parts; of every class, one image or block may be in none of them.
+        n_folds: How many parts; one image, block or cluster of a class may be in none of them.
         seed: Which of the possible parts.
         by: As in :func:`split`.
     """
@@ -245,10 +247,11 @@ def _deal_clusters(
     generator: np.random.Generator,
 ) -> list[np.ndarray]:
     colors = describe_colors(data)
-    n_clusters = round(1 / min(f for f in (*fractions, 1 - sum(fractions)) if f > 0))
     parts: list[list[np.ndarray]] = [[] for _ in fractions]
-    for group in groups:
-        labels = cluster(colors[group], max(n_clusters, len(fractions) + 1))
+    for group in filter(len, groups):
+        labels = cluster(colors[group], _number_of_clusters(len(group), fractions))
+        if labels.max() == 0:  # colors do not tell these images apart
+            labels = np.arange(len(group))
         _for_training, *lots = np.argsort(generator.random(labels.max() + 1), kind="stable")
         left = [group[labels == lot] for lot in lots]
         for part, fraction in zip(parts, fractions, strict=True):
@@ -256,6 +259,13 @@ def _deal_clusters(
             part += [left[i] for i in taken]
             left = [cluster for i, cluster in enumerate(left) if i not in taken]
     return [_join_sorted(part) for part in parts]
+
+
+def _number_of_clusters(n_images: int, fractions: tuple[float, ...]) -> int:
+    """As many as the smallest part would fit in, of two images at least, and two for each part."""
+    shares = [share for share in (*fractions, 1 - sum(fractions)) if share > ROUNDING]
+    n_parts = len(fractions) + 1
+    return max(n_parts, min(n_images // 2, max(round(1 / min(shares)), 2 * n_parts)))
 
 
 def _fill(sizes: list[int], wanted: float) -> list[int]:

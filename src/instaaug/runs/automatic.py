@@ -11,7 +11,7 @@ from instaaug.runs.settings import TrainSettings
 
 __all__ = ["describe_choices", "describe_validation"]
 
-NEAR_COPIES = 0.85  # independent images have 0.9 to 1.1
+NEAR_COPIES = 0.8  # hundreds of independent images have 0.9 to 1.1
 
 
 def describe_choices(config: TrainSettings, facts: DataFacts) -> str:
@@ -58,7 +58,8 @@ def describe_validation(config: TrainSettings, facts: DataFacts) -> str:
     if unlike or config.data.split == "similar":
         return ""
     return (
-        "Validation images look more like training images than test images do: the nearest is "
-        f"{facts.resemblance:.2f} times as far. Settings that are chosen by them may be wrong for "
-        "new images; `--data.split similar` holds out images that look alike together."
+        "Validation images look more like training images than test images do: the nearest "
+        f"training image is {facts.resemblance:.2f} times as far from them. What is chosen by "
+        "them may be wrong for new images; `--data.split similar` holds out images that look "
+        "alike together."
     )

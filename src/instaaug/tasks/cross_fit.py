@@ -90,7 +90,7 @@ def make_cross_fit(
         n_epochs: How many there are in all.
         phi_starts: First epoch in which φ learns.
         seed: Which of the possible folds.
-        by: Whether single images are kept, or blocks of neighbors.
+        by: Whether single images are kept, blocks of neighbors, or what looks alike.
     """
     if signal == "training":
         return None

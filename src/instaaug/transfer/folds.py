@@ -35,12 +35,12 @@ def similar_folds(
         >>> bool(folds[0] == folds[2]), bool(folds[1] == folds[3])
         (True, True)
     """
-    units = F.normalize(features.float(), dim=1).double().numpy()
+    units = F.normalize(features.float(), dim=1)
     folds = torch.zeros(len(targets), dtype=torch.long)
     n_in_fold = np.zeros(n_folds)
     for label in targets.unique():
         rows = (targets == label).nonzero()[:, 0]
-        clusters = cluster(units[rows.numpy()], n_folds)
+        clusters = cluster(units[rows].double().numpy(), n_folds)
         sizes, n_of_class = np.bincount(clusters), np.zeros(n_folds)
         for number in np.argsort(-sizes, kind="stable"):
             fold = int(np.lexsort((n_in_fold, n_of_class))[0])
