@@ -142,6 +142,15 @@ def test_without_a_terminal_every_run_that_ends_is_a_line() -> None:
     ]
 
 
+def test_runs_that_failed_before_are_told_with_what_begins_them_again() -> None:
+    console = Console(file=StringIO(), force_terminal=False, width=100)
+    ProgressDisplay(console)(RUNS)
+    assert isinstance(console.file, StringIO)
+    assert console.file.getvalue() == (
+        "3 of 5 runs have ended before. 1 of them failed: --retry begins what failed again.\n"
+    )
+
+
 def test_a_terminal_shows_a_table_that_is_gone_in_the_end() -> None:
     console = Console(file=StringIO(), force_terminal=True, width=80)
     with ProgressDisplay(console) as show:

@@ -140,7 +140,10 @@ class ProgressDisplay:
         if self._printed is None:
             self._printed = set(ended)
             if ended:
-                print_words(self.console, f"{len(ended)} of {len(runs)} runs have ended before.")
+                words = f"{len(ended)} of {len(runs)} runs have ended before."
+                if failed := sum(run.score is None for run in ended.values()):
+                    words += f" {failed} of them failed: --retry begins what failed again."
+                print_words(self.console, words)
             return
         for key, run in ended.items():
             if key not in self._printed:
