@@ -8,7 +8,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from instaaug.errors import ArgumentError, UnknownNameError
 
-__all__ = ["check_arguments", "convert", "describe_form", "expected_form", "parameter_hints"]
+__all__ = ["check_arguments", "convert", "describe_form", "parameter_hints"]
 
 
 def parameter_hints(function: Callable[..., Any]) -> dict[str, Any]:
@@ -109,36 +109,35 @@ def describe_form(kind: Any) -> str:
     parts = [part for part in get_args(kind) if part is not NoneType]
     single = parts[0] if get_origin(kind) in (Union, UnionType) and len(parts) == 1 else kind
     if get_origin(single) is Literal:
-        return f"one of {expected_form(single)}"
+        return f"one of {_expected_form(single)}"
     words = {
-        Any: "of another type",
         str: "text",
         int: "a whole number, such as 3",
         float: "a number, such as 0.5",
         bool: "true or false",
     }
-    return words.get(single, f"like {expected_form(kind)}")
+    return words.get(single, f"like {_expected_form(kind)}")
 
 
-def expected_form(kind: Any) -> str:
+def _expected_form(kind: Any) -> str:
     """What a value of a declared type looks like in YAML, for error messages.
 
     Example:
-        >>> expected_form(tuple[float, float] | None)
+        >>> _expected_form(tuple[float, float] | None)
         '[0.5, 0.5]'
     """
     if get_origin(kind) in (Union, UnionType):
-        forms = [expected_form(part) for part in get_args(kind) if part is not NoneType]
+        forms = [_expected_form(part) for part in get_args(kind) if part is not NoneType]
         return " or ".join(dict.fromkeys(forms))
     if get_origin(kind) is Literal:
         return ", ".join(map(str, get_args(kind)))
     if get_origin(kind) is tuple:
         parts = get_args(kind)
-        return f"[{', '.join('...' if p is ... else expected_form(p) for p in parts)}]"
+        return f"[{', '.join('...' if p is ... else _expected_form(p) for p in parts)}]"
     if get_origin(kind) in (list, Sequence):
-        return f"[{expected_form(get_args(kind)[0])}, ...]"
+        return f"[{_expected_form(get_args(kind)[0])}, ...]"
     if get_origin(kind) in (dict, Mapping):
-        return f"{{name: {expected_form(get_args(kind)[1])}}}"
+        return f"{{name: {_expected_form(get_args(kind)[1])}}}"
     names = {str: "text", int: "3", float: "0.5", bool: "true"}
     return names.get(kind, "a value")
 
