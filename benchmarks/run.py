@@ -14,6 +14,7 @@ from benchmarks import (
     frozen_cost,
     groceries,
     input_pipeline,
+    large_views,
     leaderboard,
     long_training,
     memory,
@@ -41,8 +42,8 @@ PRINTING = {
     m.__name__.split(".")[-1]: m
     for m in (
         *(budgets, memory, scaling, where_time_goes, phi_resolution, variance, rotation),
-        *(color, tiny_imagenet, training, thirty_classes, long_training, groceries),
-        *(fine_tuning, leaderboard, contrastive),
+        *(color, tiny_imagenet, training, thirty_classes, long_training, large_views),
+        *(groceries, fine_tuning, leaderboard, contrastive),
         *(frozen, mirrored_views, exact_gradient, transfer, retrieval, signals, reliability),
     )
 }
