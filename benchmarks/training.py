@@ -57,7 +57,13 @@ ROOT = Path(__file__).parents[1]
 CONFIGS = Path("configs") / "tiny_imagenet"
 REFERENCE = "random-0.35"
 RIVAL = "random, chosen"
-FAMILIES = {RIVAL: ("random-0.25", "random-0.35", "random-0.5")}
+CROPS = ("random-0.25", "random-0.35", "random-0.5")
+FAMILIES = {RIVAL: CROPS}
+LIT_FAMILIES = {
+    **FAMILIES,
+    "random, light chosen": (*CROPS, "random-0.35-lit"),
+    "usefulness, light chosen": ("usefulness", "usefulness-lit"),
+}
 """Methods that differ in a setting; which of them counts is chosen on validation images."""
 LEVELS = ((0.35, 7), (0.5, 6), (0.65, 5), (0.8, 4), (1.0, 1))
 """The boxes that the oracle chooses from, and the least side of uniform crops at test time."""
@@ -294,7 +300,7 @@ def make_table(
 
 def main() -> None:
     """Run what is missing, print the table, write the file."""
-    run(Regime("training"))
+    run(Regime("training", families=LIT_FAMILIES))
 
 
 def run(regime: Regime) -> None:

@@ -200,12 +200,12 @@ def test_a_finished_search_does_nothing_and_more_trials_go_on(tmp_path: Path) ->
 
 def test_another_seed_tries_other_settings(tmp_path: Path) -> None:
     zero, one = (
-        tune(CONFIG.override({"seed": seed}), tmp_path / str(seed), n_trials=5, run=Fake()).records
+        tune(CONFIG.override({"seed": seed}), tmp_path / str(seed), n_trials=6, run=Fake()).records
         for seed in (0, 1)
     )
-    assert [r.point for r in zero[:3]] == [r.point for r in one[:3]]  # one for each learner
-    assert zero[3].point != one[3].point
-    assert zero[3].point != zero[4].point
+    assert [r.point for r in zero[:4]] == [r.point for r in one[:4]]  # each learner, and light
+    assert zero[4].point != one[4].point
+    assert zero[4].point != zero[5].point
 
 
 def test_a_tie_is_won_by_the_unchanged_settings(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_no_trial_begins_when_the_budget_is_spent(
 def test_the_file_is_for_training_and_says_where_it_comes_from(tmp_path: Path) -> None:
     config = CONFIG.override({"data.validation_fraction": 0.0})
     fake = Fake()
-    tuned = tune(config, tmp_path / "search", n_trials=12, command="instaaug tune x", run=fake)
+    tuned = tune(config, tmp_path / "search", n_trials=20, command="instaaug tune x", run=fake)
     assert all(c.data.validation_fraction == 0.1 for c in fake.configs)
     file = tmp_path / "search" / "tuned.yaml"
     assert TrainSettings.from_mapping(read_yaml(file)) == tuned.config
@@ -258,7 +258,7 @@ def test_the_file_is_for_training_and_says_where_it_comes_from(tmp_path: Path) -
     assert tuned.config.entropy == fake.configs[tuned.verdict.best.number].entropy
     comments = [line for line in file.read_text().splitlines() if line.startswith("#")]
     (line,) = comments
-    assert line.startswith("# instaaug tune x: best of 12 trials; validation accuracy ")
+    assert line.startswith("# instaaug tune x: best of 20 trials; validation accuracy ")
     default = round(N_IMAGES * quality(config)) / N_IMAGES
     assert f"against {100 * default:.1f} %" in line
 
@@ -505,7 +505,8 @@ def test_the_space_contains_its_start_and_every_corner_can_be_built(
 ) -> None:
     config = TrainSettings.from_mapping(PAPER, changes)
     space = space_of(config)
-    assert space.start.keys() == {*space.bounds, "learner"}
+    lit = [] if "hsv_jitter" in changes["transforms"] else ["lit"]
+    assert space.start.keys() == {*space.bounds, "learner", *lit}
     assert [n for n in space.learners if n != "undone"] == ["input", "none", "random"]
     for name, (low, high) in space.bounds.items():
         assert 0 < low < high
@@ -600,6 +601,7 @@ def test_random_ranges_are_searched_like_learned_ones(
     config = TrainSettings.from_mapping(PAPER, given)
     space = space_of(config)
     assert (space.bounds, space.learners) == (bounds, ())
+    assert (len(space.lights) > 1) == (given.get("transforms") != "hsv_jitter")
     highest = {name: high for name, (_, high) in bounds.items()}
     found = space.settings_at(config, highest)
     assert found.method.options == {**config.method.options, **changes}
@@ -626,6 +628,37 @@ def test_for_colors_a_phi_that_undoes_its_inputs_is_a_candidate() -> None:
     assert (undone.phi.undo, undone.phi.conditioning) == (0.5, "input")
     assert space.settings_at(config, space.start).phi.undo == 0
     assert space_of(undone).learners == ("input", "none", "random")
+
+
+@pytest.mark.parametrize(
+    "method", ["instaaug", "random", {"name": "random_resized_crop", "smallest": 0.5}]
+)
+def test_another_light_is_a_candidate_for_every_method(method: object) -> None:
+    config = TrainSettings.from_mapping(PAPER, {"transforms": "crop", "method": method})
+    space = space_of(config)
+    assert space.points[-1] == {**space.start, "lit": 1.0}
+    lit = space.settings_at(config, space.points[-1])
+    assert lit.data.vary == {"brightness": 0.4, "contrast": 0.4}
+    assert lit.method.name == config.method.name
+    assert build_task(lit, FACTS).vary is not None
+    assert not space.settings_at(config, space.start).data.vary
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"data.vary": {"contrast": 0.2}},
+        {"transforms": ["crop", "brightness"]},
+        {"task": "regression", "phi.goal": "loss"},
+    ],
+)
+def test_light_that_is_settled_already_is_not_searched(changes: dict[str, Any]) -> None:
+    config = TrainSettings.from_mapping(PAPER, {"transforms": "crop", **changes})
+    facts = replace(FACTS, classes=()) if config.task == "regression" else FACTS
+    space = SearchSpace.from_augmenter(config, build_task(config, facts).augmenter)
+    assert space.lights == (False,)
+    assert all("lit" not in point for point in space.points)
+    assert space.settings_at(config, space.start).data.vary == config.data.vary
 
 
 def test_an_ablation_is_compared_with_random_and_stays_one() -> None:

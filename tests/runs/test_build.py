@@ -180,6 +180,12 @@ def test_a_policy_that_reads_the_model_begins_with_another_head_for_another_seed
             {"method": "fast_autoaugment", "task": "regression"},
             "`task` must be classification for the method fast_autoaugment: got 'regression'",
         ),
+        (
+            {"data.vary": {"flip": 1.0}},
+            "`data.vary` takes transforms with ranges, such as brightness: got 'flip'",
+        ),
+        ({"data.vary": {"brightnes": 0.4}}, "'brightness'"),
+        ({"data.vary": {"brightness": 1.4}}, r"must lie in \[0, 1\]: got 1.4"),
     ],
 )
 def test_what_a_method_cannot_do_is_refused(settings: dict[str, Any], words: str) -> None:

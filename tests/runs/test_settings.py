@@ -260,6 +260,7 @@ EFFECTS: Mapping[str, Effect] = {
     "data.channels": (1, argument("channels")),
     "data.batch_size": (4, lambda seen: seen.batch_size),
     "data.flip": (True, of_task("flip")),
+    "data.vary": ({"brightness": 0.4}, lambda seen: repr(seen.task.vary)),
     "data.test_fraction": (0.5, argument("test_fraction")),
     "data.validation_fraction": (0.3, argument("validation_fraction")),
     "data.train_fraction": (0.5, lambda seen: len(seen.splits.train)),

@@ -41,6 +41,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "transforms": ["rotation"],
         "model": "tests.support.tiny_training:dropout_classifier",
         "data.flip": True,
+        "data.vary": {"brightness": 0.3},
     },
     "accumulate": {
         "transforms": ["rotation"],

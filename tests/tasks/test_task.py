@@ -169,6 +169,24 @@ def test_about_half_of_the_images_are_mirrored() -> None:
     assert abs(count - 128) <= 5 * sqrt(256 / 4)
 
 
+def test_every_method_sees_images_that_vary_and_predictions_are_of_images_as_they_are() -> None:
+    """Brightness within a factor of the square root of 2, drawn anew in every epoch."""
+    vary = RandomAugmentation("brightness", strength={"brightness": 0.5})
+    model = Recording(classifier())
+    task = supervised(model=model, vary=vary)
+    fit(task, loader(), epochs=2)
+    factors = [
+        (seen.mean(dim=(1, 2, 3)) / (x / 255).mean(dim=(1, 2, 3)))
+        for seen, (x, _) in zip(model.seen, batches(2), strict=True)
+    ]
+    assert torch.cat(factors).min() > 0.7
+    assert torch.cat(factors).max() < 1.42
+    assert torch.cat(factors).std() > 0.1
+    assert not torch.allclose(torch.cat(factors[:4]), torch.cat(factors[4:]), atol=0.05)
+    x = batches(1)[0][0]
+    torch.testing.assert_close(task.eval()(x), model(x / 255))
+
+
 # --- φ learns when it should --------------------------------------------------------------------
 
 

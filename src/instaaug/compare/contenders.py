@@ -26,6 +26,7 @@ __all__ = [
 SHARED = ("data.", "model.", "loss.", "trainer.", "views.n_views", "crop.size", "seed", "task")
 NOT_SHARED = (
     "data.flip",
+    "data.vary",
     "data.held_out_fraction",
     "trainer.gradient_clip_val",
     "trainer.accumulate_grad_batches",

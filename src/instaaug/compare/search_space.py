@@ -1,7 +1,7 @@
 """What a search may change in the settings of a method, and where it begins."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import exp, inf, log, sqrt
 from typing import Any
 
@@ -12,14 +12,16 @@ from instaaug.parameterizations import CropGrid, equal_sizes
 from instaaug.runs.build import phi_rate, settle_phi
 from instaaug.runs.settings import TrainSettings
 from instaaug.spaces import Boxes, Interval, Level, Space
+from instaaug.transforms import ColorTransform, Composition
 
 __all__ = ["Bounds", "SearchSpace", "changed_settings", "describe_choice", "describe_settings"]
 
 Bounds = tuple[float, float]
 Ranges = dict[str, Bounds]
 
-LEARNER, UNDONE = "learner", "undone"
+LEARNER, UNDONE, LIT = "learner", "undone", "lit"
 UNDO = 0.5  # share of each range, where it is a candidate
+LIGHT = {"brightness": 0.4, "contrast": 0.4}  # shares of their ranges, where it is a candidate
 RATE = "phi.learning_rate"
 SMALLEST, STRENGTH, AREA = "smallest", "strength", "area"
 RATE_BOUNDS: Bounds = (1e-5, 1e-2)
@@ -36,7 +38,7 @@ MIN_WIDTH = 0.1  # nats
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """Numbers within bounds, each on a log scale, and who chooses the transforms.
+    """Numbers within bounds, each on a log scale, who chooses the transforms, and the light.
 
     A band is searched by its ``center``, the geometric mean of its ends as diversity, and by its
     ``width`` in nats, the logarithm of their ratio; both ends are clipped to the bounds of the
@@ -45,7 +47,8 @@ class SearchSpace:
 
     Where φ learns, one distribution for all inputs and random transforms are candidates as well:
     where learning is not worth it, the search returns what is. For colors, so is a φ that undoes
-    what happened to its inputs.
+    what happened to its inputs. Where nothing else changes them, so is another light
+    (``data.vary``), which helps on some images and harms on others.
 
     Arguments:
         bounds: Lowest and highest value of every number, by name.
@@ -54,12 +57,15 @@ class SearchSpace:
             ``phi.conditioning`` names them, ``"undone"``, per input with ``phi.undo``, or
             ``"random"``; those of the settings first.
         own_ranges: The bands or ranges of the settings to begin with.
+        lights: Whether training images get another light, ``data.vary``: no, and yes if that is a
+            candidate.
     """
 
     bounds: dict[str, Bounds]
     start: dict[str, float]
     learners: tuple[str, ...] = ()
     own_ranges: Ranges = field(default_factory=dict)
+    lights: tuple[bool, ...] = (False,)
 
     @classmethod
     def from_augmenter(cls, config: TrainSettings, augmenter: Augmenter) -> "SearchSpace":
@@ -73,17 +79,21 @@ class SearchSpace:
             ArgumentError: If the method has nothing that could be searched.
         """
         if isinstance(augmenter, InstaAug):
-            return _learned_space(config, augmenter)
-        if type(augmenter) is RandomAugmentation:
-            return _random_space(augmenter)
-        if type(augmenter) is RandomResizedCrop:
+            space = _learned_space(config, augmenter)
+        elif type(augmenter) is RandomAugmentation:
+            space = _random_space(augmenter)
+        elif type(augmenter) is RandomResizedCrop:
             own = augmenter.smallest, augmenter.largest
             start, bounds = _within({AREA: own[0]}, {AREA: AREA_BOUNDS})
-            return cls(bounds, start, own_ranges={AREA: own})
-        raise ArgumentError(
-            "`method` must be instaaug, random or random_resized_crop, which have something to "
-            f"tune: got {config.method.name!r}."
-        )
+            space = cls(bounds, start, own_ranges={AREA: own})
+        else:
+            raise ArgumentError(
+                "`method` must be instaaug, random or random_resized_crop, which have something "
+                f"to tune: got {config.method.name!r}."
+            )
+        if not _may_be_lit(config, augmenter):
+            return space
+        return replace(space, start={**space.start, LIT: 0.0}, lights=(False, True))
 
     @staticmethod
     def is_for(method: type[Augmenter]) -> bool:
@@ -93,8 +103,15 @@ class SearchSpace:
     @property
     def points(self) -> list[dict[str, float]]:
         """Where the search begins: at the settings, then at each other learner."""
+        lit = [{**self.start, LIT: 1.0}] if len(self.lights) > 1 else []
         others = [{**self.start, LEARNER: float(i)} for i in range(1, len(self.learners))]
-        return [self.start, *others]
+        return [self.start, *others, *lit]
+
+    @property
+    def choices(self) -> dict[str, tuple[int, ...]]:
+        """By name, what is chosen from a few, numbered."""
+        few = {LEARNER: len(self.learners), LIT: len(self.lights) if LIT in self.start else 0}
+        return {name: tuple(range(n)) for name, n in few.items() if n}
 
     def learner(self, point: Mapping[str, float]) -> str | None:
         """Who chooses transforms at a point; None where nothing is learned anyway."""
@@ -126,6 +143,8 @@ class SearchSpace:
             config: All other settings.
             point: A value for every name of ``bounds``, and the number of a learner.
         """
+        if point.get(LIT):
+            config = config.override({"data.vary": LIGHT})
         learner = self.learner(point)
         if AREA in point:
             return config.override({"method.smallest": _round(point[AREA])})
@@ -179,6 +198,17 @@ def _learned_space(config: TrainSettings, augmenter: InstaAug) -> SearchSpace:
     learners = (conditioning, *others, "random")
     start, bounds = _within(start, bounds)
     return SearchSpace(bounds, {**start, LEARNER: 0.0}, learners, own)
+
+
+def _may_be_lit(config: TrainSettings, augmenter: Augmenter) -> bool:
+    """Whether another light is a candidate: for photos with classes, whose colors stay as is."""
+    parts = getattr(augmenter, "transform", None)
+    known = parts.transforms if isinstance(parts, Composition) else ()
+    return (
+        config.task == "classification"
+        and not config.data.vary
+        and not any(isinstance(part, ColorTransform) for part in known)
+    )
 
 
 def _any_colors(augmenter: InstaAug) -> bool:

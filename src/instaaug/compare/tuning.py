@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from instaaug.compare.search_space import LEARNER, SearchSpace, changed_settings
+from instaaug.compare.search_space import SearchSpace, changed_settings
 from instaaug.compare.single_run import describe_error
 from instaaug.compare.tuning_trials import (
     RunTrial,
@@ -311,20 +311,18 @@ class _Search:
             name: optuna.distributions.FloatDistribution(low, high, log=True)
             for name, (low, high) in space.bounds.items()
         }
-        if space.learners:
-            numbers = tuple(range(len(space.learners)))
-            self.ranges[LEARNER] = optuna.distributions.CategoricalDistribution(numbers)
+        for name, numbers in space.choices.items():
+            self.ranges[name] = optuna.distributions.CategoricalDistribution(numbers)
         self.before = config.pretrain_epochs + config.phi.rest_epochs
         for record in self.records:
             self._check_point(record)
 
     def _check_point(self, record: TrialRecord) -> None:
-        bounds, n_learners = self.space.bounds, len(self.space.learners)
-        learner = record.point.get(LEARNER, 0)
+        bounds, choices = self.space.bounds, self.space.choices
         if (
             record.point.keys() != self.ranges.keys()
             or not all(low <= record.point[name] <= high for name, (low, high) in bounds.items())
-            or learner not in range(max(n_learners, 1))
+            or not all(record.point[name] in numbers for name, numbers in choices.items())
         ):
             raise self.folder.damage_error(
                 f"the `point` of trial {record.number} is not in the space"

@@ -20,7 +20,7 @@ from instaaug.augmentation import Augmenter, InstaAug
 from instaaug.augmentation.at_test_time import Merging
 from instaaug.data import LabeledImages
 from instaaug.errors import ArgumentError, DataError, InstaAugError, WeightsFileError
-from instaaug.methods import Distortions, find_method
+from instaaug.methods import Distortions, RandomAugmentation, find_method
 from instaaug.networks import make_model
 from instaaug.networks.encoders import PenultimateFeatures, remove_head
 from instaaug.parameterizations import CropGrid
@@ -278,6 +278,27 @@ def build_augmenter(config: TrainSettings, facts: DataFacts) -> Augmenter:
     if config.views.merge != "auto":
         augmenter.set_merging(config.views.merge)
     return augmenter
+
+
+def _make_variation(config: TrainSettings, facts: DataFacts) -> RandomAugmentation | None:
+    """What happens to training images whatever the method, if anything."""
+    strength = config.data.vary
+    if not strength:
+        return None
+    transforms = make_transforms(tuple(strength))
+    for transform in transforms:
+        if not all(isinstance(space, Interval) for space in transform.spaces.values()):
+            raise ArgumentError(
+                "`data.vary` takes transforms with ranges, such as brightness: got "
+                f"{transform.name!r}. Put it into `transforms`, or mirror with `data.flip`."
+            )
+    return RandomAugmentation(
+        transforms,
+        strength=strength,
+        mean=facts.mean,
+        std=facts.std,
+        padding_mode=config.padding_mode,
+    )
 
 
 def _takes_grid(method: type[Augmenter], transforms: Sequence[Transform] | str) -> bool:
@@ -539,6 +560,7 @@ def _task_settings(
         "pretrain_epochs": config.pretrain_epochs,
         "phi_rest_epochs": config.phi.rest_epochs,
         "flip": config.data.flip,
+        "vary": _make_variation(config, facts),
         "gradient_clip_val": config.trainer.gradient_clip_val,
         "accumulate_grad_batches": config.trainer.accumulate_grad_batches,
         "seed": config.seed,

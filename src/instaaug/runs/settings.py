@@ -107,6 +107,11 @@ class DataSettings(SourceSettings):
     )
     batch_size: int = setting(32, "Images per step and process.", at_least=2)
     flip: bool = setting(False, "Mirror training images at random, whatever the method.")
+    vary: dict[str, float] = setting(
+        {},
+        "Transforms that happen to training images at random, whatever the method, with shares of "
+        "their ranges, such as {brightness: 0.4, contrast: 0.4}.",
+    )
     test_fraction: float = setting(
         0.2,
         "Share held out for the result, if the data have no test set.",

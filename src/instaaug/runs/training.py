@@ -288,6 +288,8 @@ def _show_images(task: AugmentedTask, data: LabeledImages, config: TrainSettings
     images = data.__getitems__(range(min(len(data), 2)))[0]
     with evaluation_mode(task):
         x = task.normalize(images)
+        if task.vary is not None:
+            task.vary(x)
         if isinstance(task.augmenter, InstaAug):
             task.augmenter.distribution(x)
         shown = task.augmenter.canonical(x)

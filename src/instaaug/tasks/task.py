@@ -82,6 +82,7 @@ class AugmentedTask(LightningModule, ABC):
             schedule of its learning rate begins when it does.
         n_samples: Augmented samples of each image in a step.
         flip: Whether images are flipped horizontally at random first.
+        vary: What else happens to them then, whatever the augmenter does.
         gradient_clip_val: Largest norm of the model's gradient; 0 for any.
         accumulate_grad_batches: Batches whose gradients are added up for a step; an epoch ends
             with a step, if need be of fewer.
@@ -121,6 +122,7 @@ class AugmentedTask(LightningModule, ABC):
         phi_rest_epochs: int = 0,
         n_samples: int = 1,
         flip: bool = False,
+        vary: Augmenter | None = None,
         gradient_clip_val: float = 0.0,
         accumulate_grad_batches: int = 1,
         phi_step: PhiStep = "joint",
@@ -143,7 +145,7 @@ class AugmentedTask(LightningModule, ABC):
         self.register_buffer("mean", torch.tensor(mean).view(1, -1, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(std).view(1, -1, 1, 1), persistent=False)
         self.pretrain_epochs, self.phi_rest_epochs = pretrain_epochs, phi_rest_epochs
-        self.n_samples, self.flip = n_samples, flip
+        self.n_samples, self.flip, self.vary = n_samples, flip, vary
         self.gradient_clip_val, self.seed = gradient_clip_val, seed
         self.accumulate_grad_batches = accumulate_grad_batches
         self.phi_step: PhiStep = phi_step
@@ -255,18 +257,20 @@ class AugmentedTask(LightningModule, ABC):
     def training_step(self, batch: Sequence[Tensor], batch_idx: int) -> None:
         x, targets = batch[0], batch[1]
         generator = self._generator()
-        x = self._mirror(self.normalize(x), generator)
+        x = self._prepare(x, generator)
         is_whole = (batch_idx + 1) % self.accumulate_grad_batches == 0
         self._ends_step = is_whole or self.trainer.is_last_batch
         plain = self.current_epoch < self.pretrain_epochs
         (self._learn_plain if plain else self._learn_augmented)(x, targets, generator)
         self.n_steps += 1
 
-    def _mirror(self, x: Images, generator: Generator) -> Images:
-        if not self.flip:
-            return x
-        mirrored = torch.rand(len(x), 1, 1, 1, generator=generator, device=x.device) < 0.5
-        return torch.where(mirrored, x.flip(3), x)
+    def _prepare(self, x: Tensor, generator: Generator) -> Images:
+        """Images with what happens to them before they are augmented."""
+        x = self.normalize(x)
+        if self.flip:
+            mirrored = torch.rand(len(x), 1, 1, 1, generator=generator, device=x.device) < 0.5
+            x = torch.where(mirrored, x.flip(3), x)
+        return x if self.vary is None else self.vary(x, generator=generator).inputs
 
     def _learn_plain(self, x: Images, targets: Tensor, _: Generator) -> None:
         losses = self._losses(self.model(self.augmenter.canonical(x)), targets)
@@ -343,7 +347,7 @@ class AugmentedTask(LightningModule, ABC):
         """
         kept = cross_fit.images(self.current_epoch)
         x, targets = draw_held_out(kept, n_images, generator, self.device)
-        x = self._mirror(self.normalize(x), generator)
+        x = self._prepare(x, generator)
         assert isinstance(self.augmenter, InstaAug)  # noqa: S101  # it was checked
         views = self.augmenter.uninformed_views(x, generator)
         with evaluation_mode(self.model):
@@ -378,7 +382,7 @@ class AugmentedTask(LightningModule, ABC):
             return {}
         kept, n_images = cross_fit.images(self.current_epoch), -(-batch_size // N_COMPARED)
         x, targets = draw_held_out(kept, n_images, generator, self.device)
-        x = self._mirror(self.normalize(x), generator)
+        x = self._prepare(x, generator)
         batch, losses = self._phi_losses(x, targets, N_COMPARED, generator)
         add_gradients(self.augmenter.objective(losses, batch), self.augmenter)
         self._step(self.augmenter)
