@@ -52,20 +52,18 @@ class SearchSpace:
 
     Arguments:
         bounds: Lowest and highest value of every number, by name.
-        start: The numbers of the settings to begin with.
+        start: The numbers of the settings to begin with; 0 for ``lit`` where another light is a
+            candidate, for which that is 1.
         learners: Who may choose transforms: ``"input"``, ``"none"``, ``"class"``, as
             ``phi.conditioning`` names them, ``"undone"``, per input with ``phi.undo``, or
             ``"random"``; those of the settings first.
         own_ranges: The bands or ranges of the settings to begin with.
-        lights: Whether training images get another light, ``data.vary``: no, and yes if that is a
-            candidate.
     """
 
     bounds: dict[str, Bounds]
     start: dict[str, float]
     learners: tuple[str, ...] = ()
     own_ranges: Ranges = field(default_factory=dict)
-    lights: tuple[bool, ...] = (False,)
 
     @classmethod
     def from_augmenter(cls, config: TrainSettings, augmenter: Augmenter) -> "SearchSpace":
@@ -93,7 +91,7 @@ class SearchSpace:
             )
         if not _may_be_lit(config, augmenter):
             return space
-        return replace(space, start={**space.start, LIT: 0.0}, lights=(False, True))
+        return replace(space, start={**space.start, LIT: 0.0})
 
     @staticmethod
     def is_for(method: type[Augmenter]) -> bool:
@@ -102,16 +100,16 @@ class SearchSpace:
 
     @property
     def points(self) -> list[dict[str, float]]:
-        """Where the search begins: at the settings, then at each other learner."""
-        lit = [{**self.start, LIT: 1.0}] if len(self.lights) > 1 else []
+        """Where the search begins: at the settings, at each other learner, in another light."""
+        lit = [{**self.start, LIT: 1.0}] if LIT in self.start else []
         others = [{**self.start, LEARNER: float(i)} for i in range(1, len(self.learners))]
         return [self.start, *others, *lit]
 
     @property
     def choices(self) -> dict[str, tuple[int, ...]]:
         """By name, what is chosen from a few, numbered."""
-        few = {LEARNER: len(self.learners), LIT: len(self.lights) if LIT in self.start else 0}
-        return {name: tuple(range(n)) for name, n in few.items() if n}
+        few = {LEARNER: len(self.learners), LIT: 2}
+        return {name: tuple(range(n)) for name, n in few.items() if name in self.start}
 
     def learner(self, point: Mapping[str, float]) -> str | None:
         """Who chooses transforms at a point; None where nothing is learned anyway."""
@@ -137,7 +135,7 @@ class SearchSpace:
         return bands
 
     def settings_at(self, config: TrainSettings, point: Mapping[str, float]) -> TrainSettings:
-        """The settings with what a point stands for.
+        """The settings with what a point stands for; the numbers at the start change nothing.
 
         Arguments:
             config: All other settings.
@@ -154,11 +152,14 @@ class SearchSpace:
         if learner == "random":
             method = {"name": "random", **_random_options(point)}
             return config.override({"method": method, "phi.step": "joint"})
-        changes: dict[str, Any] = {"phi.learning_rate": _round(point[RATE])}
+        changes: dict[str, Any] = {}
         if learner == UNDONE:
             changes["phi.undo"] = UNDO
         elif learner != config.phi.conditioning:
             changes |= {"phi.conditioning": learner, "phi.baseline": "auto"}
+        if all(point[name] == self.start[name] for name in self.bounds):
+            return config.override(changes)
+        changes["phi.learning_rate"] = _round(point[RATE])
         if SMALLEST in point and config.crop.grid != "receptive":
             changes["crop.grid"] = _kept_levels(config.crop.grid, point[SMALLEST])
         config = config.override(changes)
