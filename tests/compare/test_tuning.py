@@ -544,7 +544,7 @@ def test_a_band_alone_is_a_pair_and_several_have_names() -> None:
         found = space.settings_at(config, {**space.start, "phi.learning_rate": 1e-4})
         assert isinstance(found.entropy.diversity, kind)
         assert found.entropy.band is None
-        undo = {"entropy.band": config.entropy.band, "phi.learning_rate": None}
+        undo = {"entropy.band": config.entropy.band, "phi.learning_rate": 1e-3}
         assert found.override(undo) == config
     assert isinstance(found.entropy.diversity, dict)
     assert found.entropy.diversity["crop"] == pytest.approx(
