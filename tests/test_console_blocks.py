@@ -32,7 +32,7 @@ def commands_of(document: str) -> Iterator[tuple[str, str]]:
 
 
 SHOWING = [path for path in DOCUMENTS if any(commands_of(path.read_text()))]
-ALL_SPRITES = ("README", "compare", "report")  # numbers, processes or lessons of full training
+ALL_SPRITES = ("README", "compare")  # numbers, processes or lessons of full training
 QUICK_CARDS = ("instaaug", "mixup")  # of 23 methods, each of which trains
 
 

@@ -1,6 +1,7 @@
 """Committed notebooks are their scripts, which run; their outputs are there, and small."""
 
 import json
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -16,6 +17,7 @@ SLOW = ("which_augmentation", "your_frozen_model")  # several processes; many vi
 
 @pytest.fixture(scope="module")
 def notebooks() -> ModuleType:
+    import_module("matplotlib.font_manager")  # on a new machine it says that it makes a cache
     return load_site_script("notebooks")
 
 
