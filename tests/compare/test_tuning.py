@@ -197,6 +197,22 @@ def test_a_finished_search_does_nothing_and_more_trials_go_on(tmp_path: Path) ->
     assert len(more.configs) == 2
 
 
+def test_a_search_from_before_there_was_light_is_gone_on_with_as_it_was(tmp_path: Path) -> None:
+    first = tune(CONFIG, tmp_path / "search", n_trials=3, run=Fake())
+    file = tmp_path / "search" / "trials.json"
+    rows = json.loads(file.read_text())
+    for row in rows:
+        assert row["point"].pop("lit") == 0
+    rows[1]["changes"] = {"entropy.diversity": [0.1, 0.2], "phi.conditioning": "none"}
+    rows[1]["scores"] = [1.0] * len(rows[1]["scores"] or rows[0]["scores"])
+    rows[1]["state"] = "complete"
+    file.write_text(json.dumps(rows))
+    again = tune(CONFIG, tmp_path / "search", n_trials=3, run=Fake())
+    assert [record.point for record in again.records] == [r.point for r in first.records]
+    assert again.config.entropy.diversity == (0.1, 0.2)  # as it was run
+    assert again.config.phi.conditioning == "none"
+
+
 def test_another_seed_tries_other_settings(tmp_path: Path) -> None:
     zero, one = (
         tune(CONFIG.override({"seed": seed}), tmp_path / str(seed), n_trials=6, run=Fake()).records
@@ -586,7 +602,7 @@ def test_crops_below_the_smallest_side_are_left_out_and_the_band_is_possible() -
         (
             {"method": "random", "transforms": "hsv_jitter"},
             {"strength": (0.1, 1.0)},
-            {"strength": 1.0},
+            {},
         ),
         (
             {"method": "random", "transforms": ["crop", "rotation"]},
@@ -632,15 +648,19 @@ def test_for_colors_a_phi_that_undoes_its_inputs_is_a_candidate() -> None:
 
 
 @pytest.mark.parametrize(
-    "method", ["instaaug", "random", {"name": "random_resized_crop", "smallest": 0.5}]
+    "method",
+    [
+        "instaaug",
+        {"name": "random", "sizes": [0.3, 0.7]},
+        {"name": "random_resized_crop", "smallest": 0.12345},
+    ],
 )
 def test_another_light_is_a_candidate_for_every_method(method: object) -> None:
     config = TrainSettings.from_mapping(PAPER, {"transforms": "crop", "method": method})
     space = space_of(config)
     assert space.points[-1] == {**space.start, "lit": 1.0}
     lit = space.settings_at(config, space.points[-1])
-    assert lit.data.vary == {"brightness": 0.4, "contrast": 0.4}
-    assert lit.method.name == config.method.name
+    assert lit == config.override({"data.vary": {"brightness": 0.4, "contrast": 0.4}})
     assert build_task(lit, FACTS).vary is not None
     assert not space.settings_at(config, space.start).data.vary
 
@@ -650,6 +670,7 @@ def test_another_light_is_a_candidate_for_every_method(method: object) -> None:
     [
         {"data.vary": {"contrast": 0.2}},
         {"transforms": ["crop", "brightness"]},
+        {"transforms": ["local_color", "crop"]},
         {"task": "regression", "phi.goal": "loss"},
     ],
 )

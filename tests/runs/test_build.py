@@ -185,7 +185,18 @@ def test_a_policy_that_reads_the_model_begins_with_another_head_for_another_seed
             "`data.vary` takes transforms with ranges, such as brightness: got 'flip'",
         ),
         ({"data.vary": {"brightnes": 0.4}}, "'brightness'"),
-        ({"data.vary": {"brightness": 1.4}}, r"must lie in \[0, 1\]: got 1.4"),
+        (
+            {"data.vary": {"brightness": 1.4}},
+            r"`data.vary` must be shares in \[0, 1\]: got 1.4 for 'brightness'",
+        ),
+        (
+            {"data.vary": {"brightness": float("nan")}},
+            r"`data.vary` must be shares in \[0, 1\]: got nan",
+        ),
+        (
+            {"data.vary": {"brightness": 0.4}, "task": "contrastive"},
+            "`data.vary` must be empty in contrastive learning",
+        ),
     ],
 )
 def test_what_a_method_cannot_do_is_refused(settings: dict[str, Any], words: str) -> None:

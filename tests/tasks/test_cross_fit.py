@@ -13,6 +13,7 @@ from instaaug import transforms as T
 from instaaug.data import LabeledImages
 from instaaug.data.splits import deal_folds
 from instaaug.errors import ArgumentError
+from instaaug.methods import RandomAugmentation
 from instaaug.tasks import BatchLoader, ContrastiveTask, Optimization
 from instaaug.tasks.cross_fit import CrossFit, make_cross_fit
 from tests.support.models import small_classifier
@@ -125,6 +126,18 @@ def test_the_model_learns_from_some_and_phi_from_the_others_in_evaluation_mode()
     assert float(learned.min()) > 0.5  # bright
     assert float(judged.max()) < 0.1  # dark
     assert len(judged) < 0.3 * len(learned)
+
+
+@pytest.mark.parametrize("goal", ["loss", "usefulness"])
+def test_images_that_teach_phi_vary_as_those_of_the_model_do(goal: Any) -> None:
+    data = dark_and_bright()
+    cross_fit = CrossFit(data, (np.arange(20),), end=1)
+    model, vary = Noting(), RandomAugmentation("brightness")
+    task = supervised(whole(), model=model, cross_fit=cross_fit, vary=vary, phi_goal=goal)
+    fit(task, BatchLoader(data, 10, seed=0, left_out=cross_fit.rows))
+    for mode in (True, False):
+        means = torch.cat(model.seen[mode]).mean(dim=(1, 2, 3))
+        assert float(means.max()) > 1.1 * float(means.min())
 
 
 def test_phi_is_frozen_and_the_model_gets_all_images_in_the_end() -> None:

@@ -12,7 +12,7 @@ from instaaug.parameterizations import CropGrid, equal_sizes
 from instaaug.runs.build import phi_rate, settle_phi
 from instaaug.runs.settings import TrainSettings
 from instaaug.spaces import Boxes, Interval, Level, Space
-from instaaug.transforms import ColorTransform, Composition
+from instaaug.transforms import Composition
 
 __all__ = ["Bounds", "SearchSpace", "changed_settings", "describe_choice", "describe_settings"]
 
@@ -111,6 +111,11 @@ class SearchSpace:
         few = {LEARNER: len(self.learners), LIT: 2}
         return {name: tuple(range(n)) for name, n in few.items() if name in self.start}
 
+    def completed(self, point: Mapping[str, Any]) -> dict[str, float]:
+        """A point, which is without another light if it is from before there was one."""
+        numbers = {name: float(value) for name, value in point.items()}
+        return {LIT: 0.0, **numbers} if LIT in self.start else numbers
+
     def learner(self, point: Mapping[str, float]) -> str | None:
         """Who chooses transforms at a point; None where nothing is learned anyway."""
         return self.learners[int(point[LEARNER])] if self.learners else None
@@ -144,22 +149,24 @@ class SearchSpace:
         if point.get(LIT):
             config = config.override({"data.vary": LIGHT})
         learner = self.learner(point)
-        if AREA in point:
-            return config.override({"method.smallest": _round(point[AREA])})
-        if learner is None:
-            own = _random_options(point)
-            return config.override({f"method.{name}": value for name, value in own.items()})
         if learner == "random":
             method = {"name": "random", **_random_options(point)}
             return config.override({"method": method, "phi.step": "joint"})
-        changes: dict[str, Any] = {}
         if learner == UNDONE:
-            changes["phi.undo"] = UNDO
-        elif learner != config.phi.conditioning:
-            changes |= {"phi.conditioning": learner, "phi.baseline": "auto"}
+            config = config.override({"phi.undo": UNDO})
+        elif learner not in (None, config.phi.conditioning):
+            config = config.override({"phi.conditioning": learner, "phi.baseline": "auto"})
         if all(point[name] == self.start[name] for name in self.bounds):
-            return config.override(changes)
-        changes["phi.learning_rate"] = _round(point[RATE])
+            return config
+        return self._with_numbers(config, point)
+
+    def _with_numbers(self, config: TrainSettings, point: Mapping[str, float]) -> TrainSettings:
+        if AREA in point:
+            return config.override({"method.smallest": _round(point[AREA])})
+        if not self.learners:
+            own = _random_options(point)
+            return config.override({f"method.{name}": value for name, value in own.items()})
+        changes: dict[str, Any] = {"phi.learning_rate": _round(point[RATE])}
         if SMALLEST in point and config.crop.grid != "receptive":
             changes["crop.grid"] = _kept_levels(config.crop.grid, point[SMALLEST])
         config = config.override(changes)
@@ -208,7 +215,7 @@ def _may_be_lit(config: TrainSettings, augmenter: Augmenter) -> bool:
     return (
         config.task == "classification"
         and not config.data.vary
-        and not any(isinstance(part, ColorTransform) for part in known)
+        and not any(part.needs_unit_range for part in known)
     )
 
 

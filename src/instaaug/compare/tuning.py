@@ -306,7 +306,9 @@ class _Search:
     ) -> None:
         self.optuna, self.config, self.space, self.folder = optuna, config, space, folder
         self.run, self.on_change = run, on_change
-        self.records = folder.read_trials()
+        self.records = [
+            replace(record, point=space.completed(record.point)) for record in folder.read_trials()
+        ]
         self.ranges = {
             name: optuna.distributions.FloatDistribution(low, high, log=True)
             for name, (low, high) in space.bounds.items()
@@ -342,8 +344,8 @@ class _Search:
         return budget is not None and bool(self.records) and spent >= budget
 
     def settings_of(self, record: TrialRecord, config: TrainSettings) -> TrainSettings:
-        """The settings of a trial; those of the first are the ones given."""
-        return self.space.settings_at(config, record.point) if record.number else config
+        """The settings of a trial, as it was run; those of the first are the ones given."""
+        return config.override(record.changes)
 
     def run_next(self) -> None:
         """Run one more trial, and keep its record."""

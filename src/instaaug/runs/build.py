@@ -285,6 +285,17 @@ def _make_variation(config: TrainSettings, facts: DataFacts) -> RandomAugmentati
     strength = config.data.vary
     if not strength:
         return None
+    if config.task == "contrastive":
+        raise ArgumentError(
+            "`data.vary` must be empty in contrastive learning, where both views of an image "
+            f"would vary alike: got {strength}. Set `contrastive.strength` and the like."
+        )
+    for name, share in strength.items():
+        if not 0 <= share <= 1:
+            raise ArgumentError(
+                f"`data.vary` must be shares in [0, 1]: got {share} for {name!r}. Of brightness, "
+                "0.4 is much."
+            )
     transforms = make_transforms(tuple(strength))
     for transform in transforms:
         if not all(isinstance(space, Interval) for space in transform.spaces.values()):
