@@ -13,6 +13,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from instaaug.errors import ArgumentError, UnknownNameError
+from instaaug.runs.settings import TrainSettings
 from instaaug.settings import Settings, section, setting, setting_infos
 from instaaug.yaml_files import parse_yaml
 
@@ -49,6 +50,7 @@ class Everything(Settings):
     size: int | None = setting(None, "A side.", at_least=8)
     band: Pair | dict[str, Pair] | None = setting(None, "A band, or one per factor.")
     names: tuple[str, ...] = setting(("auto",), "Names.")
+    shares: dict[str, float] = setting({}, "Shares by name.")
     root: str | None = setting(None, "A folder.", path=True)
     method: Method = section(Method)
     crop: Crop = section(Crop)
@@ -73,6 +75,7 @@ EVERYTHING = st.builds(
     size=st.none() | st.integers(8, 10**6),
     band=st.none() | PAIRS | st.dictionaries(NAMES, PAIRS, max_size=3),
     names=st.lists(TEXTS, max_size=3).map(tuple),
+    shares=st.dictionaries(NAMES, NUMBERS, max_size=3),
     root=st.none() | TEXTS,
     method=st.builds(Method, name=TEXTS, options=OPTIONS),
     crop=st.builds(
@@ -111,6 +114,22 @@ def test_dotted_nested_and_bare_names_are_the_same() -> None:
     assert Everything.from_mapping({"method": {"name": "mixup"}, "crop": {"share": 0.2}}) == dotted
     assert Everything.from_mapping({"method": "mixup", "crop.share": 0.2}) == dotted
     assert (dotted.method.name, dotted.crop.share, dotted.epochs) == ("mixup", 0.2, 20)
+
+
+def test_an_entry_of_a_mapping_is_named_like_a_setting_and_leaves_the_others() -> None:
+    both = {"a": 0.1, "b": 0.2}
+    assert Everything.from_mapping({"shares.a": 0.1, "shares.b": "0.2"}).shares == both
+    assert Everything.from_mapping({"shares": {"a": 0.1}}, {"shares.b": 0.2}).shares == both
+    assert (
+        Everything.from_mapping({"shares": {"a": 0.3, "b": 0.2}, "shares.a": 0.1}).shares == both
+    )
+    assert Everything.from_mapping({"shares.a": 0.3}, {"shares": both}).shares == both
+    assert Everything.from_mapping({"shares": {"c": 1}}, {"shares": both}).shares == both
+    assert type(Everything.from_mapping({"shares.a": 0.1}).shares) is dict
+    typed = TrainSettings.from_mapping({"data.options.n_images": 60, "data.vary.contrast": 0.3})
+    assert (typed.data.options, typed.data.vary) == ({"n_images": 60}, {"contrast": 0.3})
+    elsewhere = typed.override({"data": "elsewhere", "data.options.n": 3})
+    assert elsewhere.data.options == {"n": 3}  # those of another source are dropped
 
 
 def test_later_layers_win_name_by_name() -> None:

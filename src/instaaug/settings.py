@@ -244,6 +244,16 @@ def similar_settings(name: str, known: Sequence[str]) -> list[str]:
     return [candidate for s, candidate in near if -s >= max(0.6, best - 0.1)][:3]
 
 
+class _Entries(dict[str, Any]):
+    """Entries of a mapping by their own names, which leave the others as they are."""
+
+    def over(self, earlier: object) -> dict[str, Any]:
+        """These and the others of a mapping; still entries where there is none."""
+        if not isinstance(earlier, dict):
+            return self
+        return type(earlier)({**earlier, **self})
+
+
 def _nest(
     kind: type[Settings], values: Mapping[Any, Any], prefix: str, source: str
 ) -> dict[str, Any]:
@@ -257,7 +267,9 @@ def _nest(
             inner: type[Settings] = item.type  # type: ignore[assignment]
             full = f"{prefix}{name}."
             part = {rest: value} if rest else _as_section(inner, value, full)
-            nested[name] = inner.combine(nested.get(name, {}), _nest(inner, part, full, source))
+            nested[name] = _over(inner, nested.get(name, {}), _nest(inner, part, full, source))
+        elif item is not None and rest and get_origin(item.type) is dict:
+            nested[name] = _Entries({rest: value}).over(nested.get(name))
         elif (item is not None and name != kind.open and not rest) or (
             kind.open is not None and not rest
         ):
@@ -273,12 +285,21 @@ def _nest(
     return nested
 
 
+def _over(
+    kind: type[Settings], before: Mapping[str, Any], after: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The values of a section and others over them; single entries beside those of before."""
+    entries = {name: value for name, value in after.items() if isinstance(value, _Entries)}
+    combined = kind.combine(before, {n: v for n, v in after.items() if n not in entries})
+    return combined | {name: own.over(combined.get(name)) for name, own in entries.items()}
+
+
 def _combine(
     kind: type[Settings], before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Nested values, and others over them, section by section."""
     sections = {item.name: item.type for item in fields(kind) if "section" in item.metadata}
-    combined = kind.combine(before, after)
+    combined = _over(kind, before, after)
     for name in before.keys() & after.keys() & sections.keys():
         combined[name] = _combine(sections[name], before[name], after[name])  # type: ignore[arg-type]
     return combined

@@ -33,8 +33,8 @@ TABLES = (".csv", ".npz")
 SHORT = {"--pretrained": "--model.pretrained"}
 SWITCH = "<bool>"
 YES_OR_NO = ("true", "false", "yes", "no", "on", "off")
-OPEN = ("--method.", "--data.options.")
-"""Options whose names are known only when the method or the data source is."""
+OPEN = ("--method.", "--data.options.", "--data.vary.")
+"""Options whose names are known only when the method, the data source or a transform is."""
 
 
 class SettingsCommand(TyperCommand):
