@@ -51,7 +51,7 @@ from instaaug.parameterizations import (
     LatentFamily,
     LooseBoxes,
     Undoing,
-    equal_sizes,
+    base_measure,
     make_family,
     near_base,
 )
@@ -357,7 +357,7 @@ class InstaAug(Augmenter):
             {
                 str(position): LooseBoxes(grids[name])
                 for position, (name, space) in enumerate(spaces.items())
-                if settings.loose and isinstance(space, Boxes) and not space.changes_inside
+                if isinstance(space, Boxes) and self._is_loose(name)
             }
         )
         self.undoing: Undoing | None = None
@@ -382,6 +382,11 @@ class InstaAug(Augmenter):
         self.baseline_heads = BaselineHeads(self.phi, kind, n_choices)
         self.plan = None if settings.plan is None else ViewPlan(settings.plan)
 
+    def _is_loose(self, name: str) -> bool:
+        """Whether the boxes of a factor move in training."""
+        space = self.transform.spaces[name]
+        return self.settings.loose and isinstance(space, Boxes) and not space.changes_inside
+
     def _base_measures(
         self, families: Mapping[str, Family], grids: Mapping[str, CropGrid]
     ) -> dict[str, Float[Tensor, " k"]]:
@@ -389,7 +394,9 @@ class InstaAug(Augmenter):
         if self.settings.estimator != "closed_form":
             return {}
         return {
-            name: equal_sizes(grids[name]) if name in grids else torch.zeros(family.n_raw)
+            name: base_measure(grids[name], loose=self._is_loose(name))
+            if name in grids
+            else torch.zeros(family.n_raw)
             for name, family in families.items()
             if isinstance(family, CategoricalFamily)
         }
@@ -781,7 +788,8 @@ class InstaAug(Augmenter):
         if not (isinstance(family, ClosedFormFamily) and family.is_relative):
             return f"entropy in [{low:.2f}, {high:.2f}] of {family.max_entropy:.2f} nats"
         most, least = (family.base_entropy - end for end in (low, high))
-        base = "all sizes alike" if name in self.phi.grids else "uniform"
+        crops = "random crops" if self._is_loose(name) else "all sizes alike"
+        base = crops if name in self.phi.grids else "uniform"
         return f"{least:.2g} to {most:.2g} nats from {base}"
 
     def band_of(self, name: str) -> Band | None:

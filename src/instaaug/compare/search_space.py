@@ -8,8 +8,8 @@ from typing import Any
 from instaaug.augmentation import Augmenter, InstaAug
 from instaaug.errors import ArgumentError
 from instaaug.methods import RandomAugmentation, RandomResizedCrop
-from instaaug.parameterizations import CropGrid, equal_sizes
-from instaaug.runs.build import phi_rate, settle_phi
+from instaaug.parameterizations import CropGrid, base_measure
+from instaaug.runs.build import are_loose, phi_rate, settle_phi
 from instaaug.runs.settings import TrainSettings
 from instaaug.spaces import Boxes, Interval, Level, Space
 from instaaug.transforms import Composition
@@ -292,8 +292,8 @@ def _possible(config: TrainSettings, name: str, band: Bounds) -> Bounds:
         return band
     grid = CropGrid(config.crop.grid, max_outside=config.crop.max_outside)
     least, most = 0.0, grid.max_entropy
-    if settle_phi(config).estimator == "closed_form":  # at most that of equally probable sizes
-        base = equal_sizes(grid)
+    if settle_phi(config).estimator == "closed_form":  # at most that of its base measure
+        base = base_measure(grid, loose=are_loose(config))
         most = float(-(base.exp() * base).sum())
         least = log(len(grid.levels)) if config.phi.sizes == "uniform" else 0.0
     lowest, highest = (

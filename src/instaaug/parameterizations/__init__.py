@@ -21,7 +21,7 @@ from instaaug.parameterizations.invariance import (
     SharedHead,
 )
 from instaaug.parameterizations.latent import CouplingDecoder, LatentFamily
-from instaaug.parameterizations.loose_boxes import LooseBoxes
+from instaaug.parameterizations.loose_boxes import LooseBoxes, base_measure
 from instaaug.parameterizations.undoing import Undoing
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "SharedHead",
     "Undoing",
     "UniformFamily",
+    "base_measure",
     "equal_sizes",
     "make_family",
     "near_base",

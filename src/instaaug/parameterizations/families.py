@@ -345,8 +345,8 @@ class ClosedFormFamily(Family):
         if band[0] > most + 1e-4 or band[1] < least - 1e-4:
             raise ArgumentError(
                 f"`entropy` cannot be reached by the closed form: got {band[0]:.3g} to "
-                f"{band[1]:.3g} nats. Where nothing is known it draws all sizes equally often, "
-                f"which has an entropy of {most:.3g}; the least that it may have is {least:.3g}. "
+                f"{band[1]:.3g} nats. What it draws where nothing is known has an entropy of "
+                f"{most:.3g}; the least that it may have is {least:.3g}. "
                 'Change the band, or choose estimator="score".'
             )
 

@@ -44,6 +44,7 @@ from instaaug.transforms.color import ColorTransform
 from instaaug.transforms.crop import PAPER_LEVELS
 
 __all__ = [
+    "are_loose",
     "build_augmenter",
     "build_task",
     "check_method",
@@ -251,7 +252,7 @@ def build_augmenter(config: TrainSettings, facts: DataFacts) -> Augmenter:
         "grid": _receptive_grid(config, facts) if _takes_grid(method, transforms) else None,
         "levels": levels,
         "max_outside": config.crop.max_outside,
-        "loose": _are_loose(config),
+        "loose": are_loose(config),
         "padding_mode": config.padding_mode,
         "mean": facts.mean,
         "std": facts.std,
@@ -319,7 +320,7 @@ def _takes_grid(method: type[Augmenter], transforms: Sequence[Transform] | str) 
     return any(isinstance(s, Boxes) for t in transforms for s in t.spaces.values())
 
 
-def _are_loose(config: TrainSettings) -> bool:
+def are_loose(config: TrainSettings) -> bool:
     """Whether boxes move in training."""
     return config.crop.grid != "receptive" if config.crop.loose is None else config.crop.loose
 
