@@ -104,7 +104,9 @@ def test_options_that_a_document_names_exist(path: Path) -> None:
     named = set(re.findall(r"(?<![\w-])--[a-z][\w.-]*", words))
     unknown = named - options_of(get_command(app)) - OTHERS
     assert {
-        flag for flag in unknown if not flag.startswith(("--method.", "--data.options.", "--data.vary."))
+        flag
+        for flag in unknown
+        if not flag.startswith(("--method.", "--data.options.", "--data.vary."))
     } == set()
 
 

@@ -8,9 +8,10 @@ from torch import Generator, Tensor
 
 from instaaug import InstaAug
 from instaaug import transforms as T
-from instaaug.parameterizations import CropGrid, LooseBoxes
+from instaaug.parameterizations import CropGrid, LooseBoxes, base_measure, equal_sizes
 
 LEVELS = ((0.4, 5), (0.7, 3), (1.0, 1))
+WINDOWS = CropGrid(((0.5, 3), (1.0, 1)), max_outside=0.0, whole_height=True)
 N = 4000
 
 
@@ -46,6 +47,41 @@ def test_places_of_a_size_cover_the_image() -> None:
     shares = torch.histc(moved[:, 0], 10, -1.0, 1.0) / len(moved)
     assert float(shares.min()) > 0.08  # 0.1 ± 0.005: more than four standard errors
     assert float((moved[:, :2] - boxes[:, :2]).abs().max()) <= 0.2 + 1e-6
+
+
+@pytest.mark.parametrize("levels", [LEVELS, ((0.35, 7), (0.5, 6), (0.65, 5), (0.8, 4), (1.0, 1))])
+def test_from_the_base_measure_they_are_random_crops(levels: Any) -> None:
+    """Sizes and places have the same density everywhere, the ends and corners included.
+
+    A tenth of 40,000 is 4,000 ± 60; 30 counts within five standard errors: wrong with 2e-5.
+    """
+    grid, n = CropGrid(levels, max_outside=0.0), 40_000
+    generator = Generator().manual_seed(0)
+    probs = base_measure(grid, loose=True).exp()
+    index = torch.multinomial(probs, n, replacement=True, generator=generator)
+    moved = LooseBoxes(grid)(grid.boxes[index], index, generator)
+    sides = moved[:, 2] / 2
+    counts = [torch.histc(sides, 10, levels[0][0], 1.0)]
+    counts += [torch.histc(c / (1 - sides), 10, -1.0, 1.0) for c in moved[:, :2].unbind(1)]
+    assert all(((count - n / 10).abs() < 5 * (0.09 * n) ** 0.5).all() for count in counts)
+
+
+def test_where_boxes_stay_put_all_sizes_are_alike() -> None:
+    grid = CropGrid(LEVELS, max_outside=0.0)
+    assert torch.equal(base_measure(grid, loose=False), equal_sizes(grid))
+
+
+@pytest.mark.parametrize(
+    ("grid", "shares"),
+    [
+        (CropGrid(((0.5, 2),), max_outside=0.0), [0.25] * 4),  # a single size
+        (CropGrid(((1.0, 1),), max_outside=1.0), [1.0]),
+        (CropGrid(((0.5, 3),), max_outside=1.0), [1 / 9] * 9),  # there is room beyond the ends
+        (WINDOWS, [1 / 8, 1 / 4, 1 / 8, 1 / 2]),
+    ],
+)
+def test_shares_are_those_of_the_cells(grid: CropGrid, shares: list[float]) -> None:
+    torch.testing.assert_close(LooseBoxes(grid).log_shares.exp(), torch.tensor(shares))
 
 
 def test_a_window_keeps_its_height() -> None:
