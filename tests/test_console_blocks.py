@@ -14,7 +14,7 @@ import pytest
 from typer.main import get_command
 
 from instaaug.cli.app import app
-from instaaug.cli.settings import SHORT
+from instaaug.cli.settings import OPEN, SHORT
 from tests.support.warm_commands import WarmCommands
 
 ROOT = Path(__file__).parents[1]
@@ -103,11 +103,7 @@ def test_options_that_a_document_names_exist(path: Path) -> None:
     words = " ".join(span for pair in code for span in pair if "--" in span)
     named = set(re.findall(r"(?<![\w-])--[a-z][\w.-]*", words))
     unknown = named - options_of(get_command(app)) - OTHERS
-    assert {
-        flag
-        for flag in unknown
-        if not flag.startswith(("--method.", "--data.options.", "--data.vary."))
-    } == set()
+    assert {flag for flag in unknown if not flag.startswith(OPEN)} == set()
 
 
 def in_a_shell(command: str, piped: str, folder: Path, environment: dict[str, str]) -> str:
