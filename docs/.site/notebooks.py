@@ -53,8 +53,10 @@ def read_cells(script: str) -> list[Cell]:
 def run_cells(cells: list[Cell], *, quick: bool = False) -> list[list[Output]]:
     """Run all code in one namespace and an empty folder; the outputs of every cell."""
     import matplotlib as mpl
+    from matplotlib import pyplot as plt
 
     mpl.use("Agg")
+    plt.close("all")  # what others have left open is no output of ours
     names: dict[str, Any] = {"__name__": "__main__"}
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
