@@ -215,12 +215,12 @@ def test_a_search_from_before_there_was_light_is_gone_on_with_as_it_was(tmp_path
 
 def test_another_seed_tries_other_settings(tmp_path: Path) -> None:
     zero, one = (
-        tune(CONFIG.override({"seed": seed}), tmp_path / str(seed), n_trials=6, run=Fake()).records
+        tune(CONFIG.override({"seed": seed}), tmp_path / str(seed), n_trials=7, run=Fake()).records
         for seed in (0, 1)
     )
-    assert [r.point for r in zero[:4]] == [r.point for r in one[:4]]  # each learner, and light
-    assert zero[4].point != one[4].point
-    assert zero[4].point != zero[5].point
+    assert [r.point for r in zero[:5]] == [r.point for r in one[:5]]  # each learner, and light
+    assert zero[5].point != one[5].point
+    assert zero[5].point != zero[6].point
 
 
 def test_a_tie_is_won_by_the_unchanged_settings(tmp_path: Path) -> None:
@@ -522,7 +522,9 @@ def test_the_space_contains_its_start_and_every_corner_can_be_built(
     space = space_of(config)
     lit = [] if "hsv_jitter" in changes["transforms"] else ["lit"]
     assert space.start.keys() == {*space.bounds, "learner", *lit}
-    assert [n for n in space.learners if n != "undone"] == ["input", "none", "random"]
+    mirrored = ["mirrored"] if not {"flip", "rotation"} & {*config.transforms} else []
+    learners = [n for n in space.learners if n != "undone"]
+    assert learners == ["input", "none", "random", *mirrored]
     for name, (low, high) in space.bounds.items():
         assert 0 < low < high
         assert low <= space.start[name] <= high
@@ -532,8 +534,8 @@ def test_the_space_contains_its_start_and_every_corner_can_be_built(
                 name: bounds[corner if name.endswith("center") else other]
                 for name, bounds in space.bounds.items()
             }
-            build_task(space.settings_at(config, {**point, "learner": 1}), FACTS)
-            build_task(space.settings_at(config, {**point, "learner": 2}), FACTS)
+            for learner in range(1, len(space.learners)):
+                build_task(space.settings_at(config, {**point, "learner": learner}), FACTS)
             point["learner"] = 0
             for name, (low, high) in space.ranges(point).items():
                 lowest, highest = space.bounds[f"{name}/center"]
@@ -640,11 +642,11 @@ def test_a_search_falls_back_to_random_and_says_so(tmp_path: Path) -> None:
 def test_for_colors_a_phi_that_undoes_its_inputs_is_a_candidate() -> None:
     config = TrainSettings.from_mapping(PAPER, {"transforms": "hsv_jitter"})
     space = space_of(config)
-    assert space.learners == ("input", "none", "undone", "random")
+    assert space.learners == ("input", "none", "undone", "random", "mirrored")
     undone = space.settings_at(config, {**space.start, "learner": 2.0})
     assert (undone.phi.undo, undone.phi.conditioning) == (0.5, "input")
     assert space.settings_at(config, space.start).phi.undo == 0
-    assert space_of(undone).learners == ("input", "none", "random")
+    assert space_of(undone).learners == ("input", "none", "random", "mirrored")
 
 
 @pytest.mark.parametrize(
@@ -660,8 +662,11 @@ def test_another_light_is_a_candidate_for_every_method(method: object) -> None:
     space = space_of(config)
     assert space.points[-1] == {**space.start, "lit": 1.0}
     lit = space.settings_at(config, space.points[-1])
-    assert lit == config.override({"data.vary": {"brightness": 0.4, "contrast": 0.4}})
+    own = {"brightness": 0.4, "contrast": 0.4, "white_balance": 0.2}
+    assert lit == config.override({"data.vary": own})
     assert build_task(lit, FACTS).vary is not None
+    gray = replace(space, n_channels=1).settings_at(config, space.points[-1])
+    assert gray.data.vary == {"brightness": 0.4, "contrast": 0.4}
     assert not space.settings_at(config, space.start).data.vary
 
 
@@ -682,9 +687,34 @@ def test_light_that_is_settled_already_is_not_searched(changes: dict[str, Any]) 
     assert space.settings_at(config, space.start).data.vary == config.data.vary
 
 
+def test_random_crops_are_tried_with_mirror_images_too() -> None:
+    """For a φ tries these by itself, and the budgets are to be alike."""
+    learned = TrainSettings.from_mapping(PAPER, {"transforms": "crop"})
+    space = space_of(learned)
+    point = {**space.start, "learner": float(space.learners.index("mirrored"))}
+    found = space.settings_at(learned, point)
+    assert (found.method.name, found.data.flip, space.ranges(point)) == ("random", True, {})
+    plain = TrainSettings.from_mapping(PAPER, {"transforms": "crop", "method": "random"})
+    space = space_of(plain)
+    assert {**space.start, "mirrored": 1.0} in space.points
+    assert space.settings_at(plain, {**space.start, "mirrored": 1.0}).data.flip
+    assert space.settings_at(plain, space.start) == plain
+
+
+@pytest.mark.parametrize(
+    "changes", [{"data.flip": True}, {"transforms": "rotation"}, {"task": "regression"}]
+)
+def test_mirror_images_that_are_settled_already_are_not_searched(changes: dict[str, Any]) -> None:
+    given = {"transforms": "crop", "method": "random", **changes}
+    config = TrainSettings.from_mapping(PAPER, given)
+    facts = replace(FACTS, classes=()) if config.task == "regression" else FACTS
+    space = SearchSpace.from_augmenter(config, build_task(config, facts).augmenter)
+    assert all("mirrored" not in point for point in space.points)
+
+
 def test_an_ablation_is_compared_with_random_and_stays_one() -> None:
     config = TrainSettings.from_mapping(PAPER, {"transforms": "crop", "phi.conditioning": "none"})
-    assert space_of(config).learners == ("none", "random")
+    assert space_of(config).learners == ("none", "random", "mirrored")
 
 
 # The verdict

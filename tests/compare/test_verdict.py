@@ -9,6 +9,7 @@ from torch import Tensor
 from instaaug.compare.runner import Outcome
 from instaaug.compare.verdict import Verdict, find_verdict, judge, list_baselines
 from instaaug.errors import ArgumentError
+from instaaug.runs.build import another_light, kept_settings
 from instaaug.runs.folder import Run
 from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import resume, train
@@ -71,6 +72,14 @@ def test_rivals_suit_what_is_learned(settings: dict[str, str], labels: list[str]
     rivals = list_baselines(config)
     assert [rival.label for rival in rivals] == labels
     assert all(rival.full_settings(config).seed == config.seed for rival in rivals)
+
+
+def test_random_rivals_have_what_the_run_has_kept() -> None:
+    config = TrainSettings.from_mapping({"transforms": "crop"})
+    kept = kept_settings({"mirror": {"is_safe": True}, "light": {"is_safe": True}, "words": ""}, 3)
+    none, *ranges = (rival.full_settings(config) for rival in list_baselines(config, kept))
+    assert (none.data.flip, none.data.vary) == (False, {})
+    assert all(one.data.flip and one.data.vary == another_light(3) for one in ranges)
 
 
 class InThisProcess:

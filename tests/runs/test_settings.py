@@ -36,6 +36,7 @@ from instaaug.runs.settings import (
 from instaaug.settings import SettingInfo, setting_infos
 from instaaug.tasks import Checkpoints
 from instaaug.tasks.optimization import OptimizerName, ScheduleName
+from instaaug.tasks.try_out import TryOut
 from instaaug.transforms.local import LOCAL_LEVELS
 from tests.support import fake_timm
 from tests.support.tiny_training import labeled_halves, parameters_of
@@ -160,6 +161,7 @@ CONTEXT: dict[str, dict[str, Any]] = {  # where a setting matters only along wit
     "phi.goal": {"transforms": "crop"},
     "phi.network": {"transforms": "crop"},
     "phi.ranges": {"transforms": "uniform_crop"},
+    "phi.try_out": {"transforms": "crop"},
     "phi.undo": {"transforms": "hsv_jitter"},
     "phi.signal_share": {"phi.signal": "held_out"},
     "phi.sizes": {"transforms": "crop", "phi.estimator": "closed_form"},
@@ -204,6 +206,11 @@ def kept_from_the_model(seen: Captured) -> list[int]:
     """By epoch, how many images are."""
     cross_fit = seen.task.cross_fit
     return [] if cross_fit is None else [len(cross_fit.rows(epoch)) for epoch in range(20)]
+
+
+def tried(seen: Captured) -> list[str]:
+    """What is tried on the side."""
+    return [name for c in seen.trainer["callbacks"] if isinstance(c, TryOut) for name in c.names]
 
 
 def band(seen: Captured) -> list[float]:
@@ -307,6 +314,7 @@ EFFECTS: Mapping[str, Effect] = {
     "phi.goal": ("loss", lambda seen: seen.task.usefulness is None),
     "phi.signal": ("held_out", kept_from_the_model),
     "phi.signal_share": (0.3, kept_from_the_model),
+    "phi.try_out": (["light"], tried),
     "phi.dependence": (0.5, lambda seen: float(seen.task.augmenter.phi.dependence)),
     "optimizer": ("sgd", of_model("optimizer")),
     "optimizer.learning_rate": (0.5, of_model("learning_rate")),

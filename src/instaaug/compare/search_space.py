@@ -9,7 +9,7 @@ from instaaug.augmentation import Augmenter, InstaAug
 from instaaug.errors import ArgumentError
 from instaaug.methods import RandomAugmentation, RandomResizedCrop
 from instaaug.parameterizations import CropGrid, base_measure
-from instaaug.runs.build import are_loose, phi_rate, settle_phi
+from instaaug.runs.build import another_light, are_loose, phi_rate, settle_phi, transform_names
 from instaaug.runs.settings import TrainSettings
 from instaaug.spaces import Boxes, Interval, Level, Space
 from instaaug.transforms import Composition
@@ -19,9 +19,9 @@ __all__ = ["Bounds", "SearchSpace", "changed_settings", "describe_choice", "desc
 Bounds = tuple[float, float]
 Ranges = dict[str, Bounds]
 
-LEARNER, UNDONE, LIT = "learner", "undone", "lit"
+LEARNER, UNDONE, LIT, MIRRORED = "learner", "undone", "lit", "mirrored"
+RANDOM = ("random", MIRRORED)  # learners that learn nothing
 UNDO = 0.5  # share of each range, where it is a candidate
-LIGHT = {"brightness": 0.4, "contrast": 0.4}  # shares of their ranges, where it is a candidate
 RATE = "phi.learning_rate"
 SMALLEST, STRENGTH, AREA = "smallest", "strength", "area"
 RATE_BOUNDS: Bounds = (1e-5, 1e-2)
@@ -47,31 +47,38 @@ class SearchSpace:
 
     Where φ learns, one distribution for all inputs and random transforms are candidates as well:
     where learning is not worth it, the search returns what is. For colors, so is a φ that undoes
-    what happened to its inputs. Where nothing else changes them, so is another light
-    (``data.vary``), which helps on some images and harms on others.
+    what happened to its inputs. Where nothing else changes them, so are another light
+    (``data.vary``) and mirror images (``data.flip``), which help on some images and harm on
+    others. A φ tries mirror images by itself: of the learners, random ones have them or not.
 
     Arguments:
         bounds: Lowest and highest value of every number, by name.
-        start: The numbers of the settings to begin with; 0 for ``lit`` where another light is a
-            candidate, for which that is 1.
+        start: The numbers of the settings to begin with; 0 for ``lit`` and ``mirrored`` where
+            these are candidates, which stand for 1.
         learners: Who may choose transforms: ``"input"``, ``"none"``, ``"class"``, as
-            ``phi.conditioning`` names them, ``"undone"``, per input with ``phi.undo``, or
-            ``"random"``; those of the settings first.
+            ``phi.conditioning`` names them, ``"undone"``, per input with ``phi.undo``,
+            ``"random"``, or ``"mirrored"``, random with mirror images; those of the settings
+            first.
         own_ranges: The bands or ranges of the settings to begin with.
+        n_channels: Of images, by which another light is chosen.
     """
 
     bounds: dict[str, Bounds]
     start: dict[str, float]
     learners: tuple[str, ...] = ()
     own_ranges: Ranges = field(default_factory=dict)
+    n_channels: int = 3
 
     @classmethod
-    def from_augmenter(cls, config: TrainSettings, augmenter: Augmenter) -> "SearchSpace":
+    def from_augmenter(
+        cls, config: TrainSettings, augmenter: Augmenter, n_channels: int = 3
+    ) -> "SearchSpace":
         """The space around some settings, given the augmenter that was built from them.
 
         Arguments:
             config: The settings to begin with.
             augmenter: Has the bands and ranges that they stand for.
+            n_channels: Of images.
 
         Raises:
             ArgumentError: If the method has nothing that could be searched.
@@ -89,9 +96,10 @@ class SearchSpace:
                 "`method` must be instaaug, random or random_resized_crop, which have something "
                 f"to tune: got {config.method.name!r}."
             )
-        if not _may_be_lit(config, augmenter):
-            return space
-        return replace(space, start={**space.start, LIT: 0.0})
+        mirrors = not space.learners and _may_be_mirrored(config)
+        more = {LIT: _may_be_lit(config, augmenter), MIRRORED: mirrors}
+        start = {**space.start, **{name: 0.0 for name, is_open in more.items() if is_open}}
+        return replace(space, start=start, n_channels=n_channels)
 
     @staticmethod
     def is_for(method: type[Augmenter]) -> bool:
@@ -100,21 +108,21 @@ class SearchSpace:
 
     @property
     def points(self) -> list[dict[str, float]]:
-        """Where the search begins: at the settings, at each other learner, in another light."""
-        lit = [{**self.start, LIT: 1.0}] if LIT in self.start else []
+        """Where the search begins: the settings, other learners, mirror images, another light."""
+        named = [name for name in (MIRRORED, LIT) if name in self.start]
         others = [{**self.start, LEARNER: float(i)} for i in range(1, len(self.learners))]
-        return [self.start, *others, *lit]
+        return [self.start, *others, *({**self.start, name: 1.0} for name in named)]
 
     @property
     def choices(self) -> dict[str, tuple[int, ...]]:
         """By name, what is chosen from a few, numbered."""
-        few = {LEARNER: len(self.learners), LIT: 2}
+        few = {LEARNER: len(self.learners), LIT: 2, MIRRORED: 2}
         return {name: tuple(range(n)) for name, n in few.items() if name in self.start}
 
     def completed(self, point: Mapping[str, Any]) -> dict[str, float]:
-        """A point, which is without another light if it is from before there was one."""
+        """A point, with 0 for what was no candidate when it was tried."""
         numbers = {name: float(value) for name, value in point.items()}
-        return {LIT: 0.0, **numbers} if LIT in self.start else numbers
+        return {name: 0.0 for name in (LIT, MIRRORED) if name in self.start} | numbers
 
     def learner(self, point: Mapping[str, float]) -> str | None:
         """Who chooses transforms at a point; None where nothing is learned anyway."""
@@ -122,7 +130,7 @@ class SearchSpace:
 
     def ranges(self, point: Mapping[str, float]) -> Ranges:
         """Bands as diversity, or ranges of random transforms, rounded to four digits."""
-        if self.learner(point) == "random":
+        if self.learner(point) in RANDOM:
             return {}
         if AREA in point:
             return {AREA: (_round(point[AREA]), self.own_ranges[AREA][1])}
@@ -147,9 +155,13 @@ class SearchSpace:
             point: A value for every name of ``bounds``, and the number of a learner.
         """
         if point.get(LIT):
-            config = config.override({"data.vary": LIGHT})
+            config = config.override({"data.vary": another_light(self.n_channels)})
+        if point.get(MIRRORED):
+            config = config.override({"data.flip": True})
         learner = self.learner(point)
-        if learner == "random":
+        if learner == MIRRORED:
+            config = config.override({"data.flip": True})
+        if learner in RANDOM:
             method = {"name": "random", **_random_options(point)}
             return config.override({"method": method, "phi.step": "joint"})
         if learner == UNDONE:
@@ -203,7 +215,8 @@ def _learned_space(config: TrainSettings, augmenter: InstaAug) -> SearchSpace:
     others = ["none"] if conditioning == "input" else []
     if others and augmenter.undoing is None and _any_colors(augmenter):
         others.append(UNDONE)
-    learners = (conditioning, *others, "random")
+    own_random = RANDOM if _may_be_mirrored(config) else RANDOM[:1]
+    learners = (conditioning, *others, *own_random)
     start, bounds = _within(start, bounds)
     return SearchSpace(bounds, {**start, LEARNER: 0.0}, learners, own)
 
@@ -216,6 +229,16 @@ def _may_be_lit(config: TrainSettings, augmenter: Augmenter) -> bool:
         config.task == "classification"
         and not config.data.vary
         and not any(part.needs_unit_range for part in known)
+    )
+
+
+def _may_be_mirrored(config: TrainSettings) -> bool:
+    """Whether mirror images are a candidate, which regression and sprites that turn rule out."""
+    return (
+        config.task == "classification"
+        and not config.data.flip
+        and "flip" not in transform_names(config)
+        and "rotation" not in transform_names(config)
     )
 
 

@@ -270,8 +270,8 @@ def _search(
             "`data` must have classes to tune contrastive learning: a probe on validation images "
             "is what chooses. Put images of each class into a folder of its own."
         )
-    task = build_task(tried, DataFacts.of(splits, tried))
-    space = SearchSpace.from_augmenter(tried, task.augmenter)
+    facts = DataFacts.of(splits, tried)
+    space = SearchSpace.from_augmenter(tried, build_task(tried, facts).augmenter, facts.channels)
     is_new = folder.start(config, splits.hash)
     with quiet_optuna() as optuna:
         search = _Search(optuna, tried, space, folder, run, on_change)

@@ -18,7 +18,7 @@ from instaaug.durations import format_duration
 from instaaug.errors import ArgumentError, InstaAugError
 from instaaug.files import lock_folder
 from instaaug.frozen.calibration import fit_temperature
-from instaaug.runs.build import transform_names
+from instaaug.runs.build import kept_settings, transform_names
 from instaaug.runs.folder import Run
 from instaaug.runs.loaded import load_run
 from instaaug.runs.settings import TrainSettings
@@ -80,8 +80,14 @@ class Verdict:
         }
 
 
-def list_baselines(config: TrainSettings) -> list[Contender]:
+def list_baselines(
+    config: TrainSettings, kept: Mapping[str, Any] | None = None
+) -> list[Contender]:
     """No augmentation, and random ranges of the transforms that a run has learned.
+
+    Arguments:
+        config: Of the run.
+        kept: Settings for what the run has tried on the side and kept, which is free as well.
 
     Example:
         >>> from instaaug.runs.settings import TrainSettings
@@ -89,15 +95,13 @@ def list_baselines(config: TrainSettings) -> list[Contender]:
         >>> [contender.label for contender in list_baselines(settings)]
         ['none', 'random-0.35', 'random-0.5', 'random-0.25']
     """
-    none = Contender("none", {"method": "none"})
+    none, kept = Contender("none", {"method": "none"}), kept or {}
     if "crop" not in transform_names(config):
-        return [none, Contender("random", {"method": "random"})]
+        return [none, Contender("random", {"method": "random", **kept})]
+    ranges = {side: {"name": "random", "sizes": [side, 1.0]} for side in SIDES}
     return [
         none,
-        *(
-            Contender(f"random-{side:g}", {"method": {"name": "random", "sizes": [side, 1.0]}})
-            for side in SIDES
-        ),
+        *(Contender(f"random-{side:g}", {"method": own, **kept}) for side, own in ranges.items()),
     ]
 
 
@@ -112,7 +116,8 @@ def find_verdict(
     """Train what a finished run has to beat, and compare them on validation images.
 
     Baselines are trained like the run: the same images, model, epochs and seed, in its folder
-    ``verdict``; what is there is not trained again. All predict as ``predict`` would.
+    ``verdict``; what is there is not trained again. Random ranges come with what the run has tried
+    on the side and kept. All predict as ``predict`` would.
 
     Arguments:
         path: Folder of a run of ``instaaug``.
@@ -135,7 +140,8 @@ def find_verdict(
             f"`run` must have at least {FEWEST} validation images that nothing has learned from: "
             f"got {n}. Train with a larger --data.validation_fraction."
         )
-    contenders = list_baselines(config)
+    kept = kept_settings(run.read_results().get("tried", {}), run.read_facts().channels)
+    contenders = list_baselines(config, kept)
     each = float(read_json(run.timing_file)["seconds"])
     if budget is not None:
         n = int(budget // each)

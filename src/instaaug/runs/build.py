@@ -44,12 +44,15 @@ from instaaug.transforms.color import ColorTransform
 from instaaug.transforms.crop import PAPER_LEVELS
 
 __all__ = [
+    "another_light",
     "are_loose",
     "build_augmenter",
     "build_task",
     "check_method",
     "input_rate",
+    "kept_settings",
     "load_task",
+    "make_variation",
     "phi_rate",
     "settle_phi",
     "transform_names",
@@ -60,6 +63,7 @@ CLOSED_FORM = ("closed_form", "auto")
 OWN_STEPS = ("validation", "held_out", "rotating")  # of φ, where it looks for a low loss
 USUAL_RATE = 1e-3  # of φ
 INPUT_RATE_OF_COLORS = 0.01  # of that
+RGB = 3
 ROTATION_SETS = ("sprites", "mario-iggy", "sprite-angle", "mnist-6-9")
 
 
@@ -281,9 +285,27 @@ def build_augmenter(config: TrainSettings, facts: DataFacts) -> Augmenter:
     return augmenter
 
 
-def _make_variation(config: TrainSettings, facts: DataFacts) -> RandomAugmentation | None:
-    """What happens to training images whatever the method, if anything."""
-    strength = config.data.vary
+def another_light(n_channels: int) -> dict[str, float]:
+    """Shares of ranges that make another light: of its strength, and of its color, if any.
+
+    Example:
+        >>> another_light(1)
+        {'brightness': 0.4, 'contrast': 0.4}
+    """
+    color = {"white_balance": 0.2} if n_channels == RGB else {}
+    return {"brightness": 0.4, "contrast": 0.4, **color}
+
+
+def make_variation(
+    config: TrainSettings, facts: DataFacts, strength: Mapping[str, float]
+) -> RandomAugmentation | None:
+    """What may happen to training images whatever the method, such as another light.
+
+    Arguments:
+        config: Of the run.
+        facts: On its data.
+        strength: Shares of the ranges of transforms, by name; nothing is made of none.
+    """
     if not strength:
         return None
     if config.task == "contrastive":
@@ -306,11 +328,34 @@ def _make_variation(config: TrainSettings, facts: DataFacts) -> RandomAugmentati
             )
     return RandomAugmentation(
         transforms,
-        strength=strength,
+        strength=dict(strength),
         mean=facts.mean,
         std=facts.std,
         padding_mode=config.padding_mode,
     )
+
+
+def kept_settings(tried: Mapping[str, Any], n_channels: int) -> dict[str, Any]:
+    """What a run has tried on the side and kept, as settings of another one.
+
+    Arguments:
+        tried: The part of this name in its results.
+        n_channels: Of its images.
+
+    Example:
+        >>> kept_settings({"mirror": {"is_safe": True}, "light": {"is_safe": False}}, 3)
+        {'data.flip': True}
+    """
+    settings: dict[str, dict[str, Any]] = {
+        "mirror": {"data.flip": True},
+        "light": {"data.vary": another_light(n_channels)},
+    }
+    kept: dict[str, Any] = {}
+    for name, own in settings.items():
+        finding = tried.get(name)
+        if isinstance(finding, Mapping) and finding.get("is_safe") is True:
+            kept |= own
+    return kept
 
 
 def _takes_grid(method: type[Augmenter], transforms: Sequence[Transform] | str) -> bool:
@@ -572,7 +617,7 @@ def _task_settings(
         "pretrain_epochs": config.pretrain_epochs,
         "phi_rest_epochs": config.phi.rest_epochs,
         "flip": config.data.flip,
-        "vary": _make_variation(config, facts),
+        "vary": make_variation(config, facts, config.data.vary),
         "gradient_clip_val": config.trainer.gradient_clip_val,
         "accumulate_grad_batches": config.trainer.accumulate_grad_batches,
         "seed": config.seed,

@@ -330,6 +330,11 @@ class PhiSettings(Settings):
         "Share of the epochs in which images are kept from the model; then φ is frozen.",
         at_least=0, at_most=1,
     )  # fmt: skip
+    try_out: tuple[Literal["mirror", "light"], ...] = setting(
+        ("mirror", "light"),
+        "What else happens to training images where it looks for usefulness, as long as the "
+        "images that it learns from find that safe: mirror images, another light; or [].",
+    )
     dependence: Literal["auto"] | float = setting(
         "auto",
         "How much its distribution depends on the input at test time, from 0, one for all, to 1, "

@@ -28,7 +28,7 @@ from instaaug.files import write_atomically
 from instaaug.methods import FastAutoAugment, find_method
 from instaaug.networks.compiling import compile_training
 from instaaug.networks.model_interface import evaluation_mode
-from instaaug.runs.build import build_task, settle_phi
+from instaaug.runs.build import another_light, build_task, make_variation, settle_phi
 from instaaug.runs.folder import DataFacts, Run, check_outside
 from instaaug.runs.lightning import forward_interrupts, quiet_lightning
 from instaaug.runs.loggers import check_loggers, make_loggers
@@ -54,6 +54,7 @@ from instaaug.tasks import (
 from instaaug.tasks.cross_fit import CrossFit, make_cross_fit
 from instaaug.tasks.diagnostics import describe_diagnostics, measure_augmentation
 from instaaug.tasks.representation import Representation, collect_features
+from instaaug.tasks.try_out import TryOut
 from instaaug.tasks.view_choice import FEWEST, MOST_IMAGES, ViewChoice, choose_test_views
 from instaaug.tasks.view_order import (
     can_order,
@@ -236,6 +237,7 @@ class _TrainingParts(NamedTuple):
     facts: DataFacts
     task: AugmentedTask
     trainer: Trainer
+    try_out: TryOut | None
 
 
 def _prepare(
@@ -275,11 +277,28 @@ def _prepare(
     _show_images(task, splits.train, config)
     if config.trainer.compile:
         compile_training(task.model)
+    try_out = _make_try_out(config, splits, facts, task)
     with quiet_lightning():
         loggers = make_loggers(config.trainer.logger, run.path, config.flatten())
         with _explain_refusals():
-            trainer = _make_trainer(run, config, splits, callbacks, loggers)
-    return _TrainingParts(splits, facts, task, trainer)
+            own = callbacks if try_out is None else [*callbacks, try_out]
+            trainer = _make_trainer(run, config, splits, own, loggers)
+    return _TrainingParts(splits, facts, task, trainer, try_out)
+
+
+def _make_try_out(
+    config: TrainSettings, splits: DataSplits, facts: DataFacts, task: AugmentedTask
+) -> TryOut | None:
+    """What is tried on the side of training: what the settings have not decided."""
+    if task.usefulness is None or config.task != "classification":
+        return None
+    mirror = "mirror" in config.phi.try_out and not config.data.flip
+    light = None
+    if "light" in config.phi.try_out and not config.data.vary:
+        light = make_variation(config, facts, another_light(facts.channels))
+    if not mirror and light is None:
+        return None
+    return TryOut(splits.train, mirror=mirror, light=light)
 
 
 @torch.no_grad()
@@ -320,7 +339,7 @@ def _cross_fit(config: TrainSettings, splits: DataSplits) -> CrossFit | None:
 def _fit(
     run: Run, config: TrainSettings, parts: _TrainingParts, on_search: OnProgress | None
 ) -> dict[str, Any]:
-    splits, facts, task, trainer = parts
+    splits, facts, task, trainer, try_out = parts
     if not is_later_process():
         run.write_facts(facts)
     started = time.monotonic()
@@ -358,6 +377,7 @@ def _fit(
         "skipped": list(dict.fromkeys(line for part in sets for line in part.skipped)),
         "split_hash": facts.split_hash,
         "steps": task.n_steps,
+        **({} if try_out is None else {"tried": try_out.to_dict()}),
         "validation": None if choice is None else choice.to_dict(),
         **({"probes": probes} if probes else {}),
         "diagnostics": _measure_augmentation(task, splits, config),

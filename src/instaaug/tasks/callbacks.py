@@ -149,6 +149,10 @@ class Checkpoints(AfterTask):
     def _save(self, trainer: Trainer) -> None:
         trainer.save_checkpoint(self.path)
         self._saved_at = time.monotonic()
+        self.stop_if_asked(trainer)
+
+    def stop_if_asked(self, trainer: Trainer) -> None:
+        """Stop, if someone asked for it, where nothing is lost since the last checkpoint."""
         if self.asked_to_stop:
             raise Interrupted(
                 f"Stopped by {self.asked_to_stop} in epoch {trainer.current_epoch + 1} of "
@@ -238,6 +242,11 @@ class RichProgress(AfterTask):
             epoch=_epoch(trainer),
             numbers=self._fit(numbers, trainer),
         )
+
+    def say(self, words: str) -> None:
+        """Print a line above the bar."""
+        if self._bar is not None:
+            self._bar.console.print(words, highlight=False, soft_wrap=True, markup=False)
 
     def _estimate(self, n_steps: int, now: float) -> None:
         """Say once how long all steps will take, if that is long; the first one is not counted."""

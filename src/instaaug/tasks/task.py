@@ -272,6 +272,13 @@ class AugmentedTask(LightningModule, ABC):
             x = torch.where(mirrored, x.flip(3), x)
         return x if self.vary is None else self.vary(x, generator=generator).inputs
 
+    def losses_of_views(self, x: Tensor, targets: Tensor, generator: Generator) -> Tensor:
+        """Losses of the model, as it is in training, on views from which φ does not learn."""
+        x = self._prepare(x, generator)
+        with torch.no_grad():
+            batch = self.augmenter(x, self.n_samples, generator=generator, targets=targets)
+        return self.augmenter.losses(self.model, batch, self._losses)
+
     def _learn_plain(self, x: Images, targets: Tensor, _: Generator) -> None:
         losses = self._losses(self.model(self.augmenter.canonical(x)), targets)
         self._learn(losses.mean())

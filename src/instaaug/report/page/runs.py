@@ -414,7 +414,7 @@ def _why(record: RunRecord, rows: Sequence[ResultRow], main: ResultRow) -> str:
 
 
 def notes_of(record: RunRecord) -> list[str]:
-    """Sentences on what validation images said on views, and what augmentation did to the model.
+    """Sentences on what validation images said, and on what augmentation did to the model.
 
     Example:
         >>> results = {"validation": {"verdict": "Use 4 views.", "dependence": None}}
@@ -424,7 +424,9 @@ def notes_of(record: RunRecord) -> list[str]:
     validation = validation_of(record)
     found = record.results.get("diagnostics")
     words = found.get("words") if isinstance(found, Mapping) else None
+    tried = record.results.get("tried")
     said = [worth_of_dependence(record), validation.get("verdict")]
+    said += [tried.get("words")] if isinstance(tried, Mapping) else []
     said += words if isinstance(words, list) else []
     return [sentence for sentence in said if sentence and isinstance(sentence, str)]
 

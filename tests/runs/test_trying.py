@@ -1,0 +1,106 @@
+"""A run tries mirror images and another light on the side, says so, and survives a stop."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.callbacks import Callback
+from typing_extensions import override
+
+from instaaug.report.page.runs import notes_of
+from instaaug.report.records import RunRecord
+from instaaug.runs.folder import Run
+from instaaug.runs.settings import TrainSettings
+from instaaug.runs.training import resume, train
+from instaaug.tasks import try_out
+from tests.support.tiny_training import labeled_halves
+
+N_EPOCHS, FIRST = 6, 2
+
+
+class Fails(Callback):
+    """At the beginning of an epoch."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    @override
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.current_epoch == self.epoch:
+            raise RuntimeError("power failure")
+
+
+@pytest.fixture(autouse=True)
+def _short_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(try_out, "LENGTH", 0.2)
+    monkeypatch.setattr(try_out, "FEWEST_STEPS", 5)
+    monkeypatch.setattr(try_out, "FEWEST_IMAGES", 20)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> TrainSettings:
+    """Of images whose classes are mirror images of one another."""
+    data = labeled_halves(200, side=16)
+    np.savez(tmp_path / "halves.npz", images=data.images, labels=data.targets.numpy())
+    return make_settings(tmp_path)
+
+
+def make_settings(folder: Path, **changes: Any) -> TrainSettings:
+    return TrainSettings.from_mapping(
+        {
+            "data.source": str(folder / "halves.npz"),
+            "data.validation_fraction": 0.3,
+            "transforms": "crop",
+            "trainer.max_epochs": N_EPOCHS,
+            "trainer.logger": ["csv"],
+            "trainer.threads": 1,
+            "optimizer.learning_rate": 0.01,
+            "views.n_views": 2,
+        },
+        changes,
+    )
+
+
+def test_mirror_images_that_swap_classes_are_left_out(
+    settings: TrainSettings, tmp_path: Path
+) -> None:
+    results = train(settings, tmp_path / "run")
+    tried = results["tried"]
+    assert tried["mirror"]["is_safe"] is False
+    assert tried["mirror"]["difference"] > 0.1
+    assert "mirror images change the loss of held-out images by +" in tried["words"]
+    assert "(left out from here on)" in tried["words"]
+    assert json.loads((tmp_path / "run" / "results.json").read_text())["tried"] == tried
+    assert tried["words"] in notes_of(RunRecord(tmp_path, "train", {}, results))
+    assert results["test"]["plain"]["top1"] > 0.9
+
+
+@pytest.mark.parametrize("epoch", [FIRST, FIRST + 1])
+def test_a_run_that_is_stopped_beside_its_trial_ends_as_if_it_were_not(
+    settings: TrainSettings, tmp_path: Path, epoch: int
+) -> None:
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    results = train(settings, whole)
+    with pytest.raises(RuntimeError, match="power failure"):
+        train(settings, stopped, callbacks=[Fails(epoch)])
+    assert resume(stopped) == results
+    assert Run(stopped).model_file.read_bytes() == Run(whole).model_file.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"phi.try_out": []},
+        {"data.flip": True, "data.vary": {"contrast": 0.1}},
+        {"phi.goal": "loss"},
+        {"method": "random"},
+    ],
+)
+def test_runs_in_which_nothing_is_open_try_nothing(
+    changes: dict[str, Any], settings: TrainSettings, tmp_path: Path
+) -> None:
+    short = settings.override({"trainer.max_epochs": 1, **changes})
+    assert "tried" not in train(short, tmp_path / "run")

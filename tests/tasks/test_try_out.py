@@ -1,0 +1,217 @@
+"""Early in training, mirror images and another light are tried, and kept if they are safe."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.callbacks import Callback
+from typing_extensions import override
+
+from instaaug import InstaAug
+from instaaug import transforms as T
+from instaaug.data import LabeledImages
+from instaaug.methods import RandomAugmentation
+from instaaug.tasks import BatchLoader, Checkpoints, Interrupted, Optimization, SupervisedTask
+from instaaug.tasks import try_out as module
+from instaaug.tasks.cross_fit import CrossFit
+from instaaug.tasks.try_out import FEWEST_IMAGES, Finding, TryOut, describe_findings
+from tests.support.models import small_classifier
+from tests.support.tiny_training import fit, parameters_of, supervised
+
+SIDE, BATCH = 8, 16
+N_TRAIN, N_IMAGES = 160, 320
+N_EPOCHS, FIRST = 10, 3
+GRAY, SPREAD = (0.5,) * 3, (0.25,) * 3
+CROPS = T.Crop(levels=((0.75, 2), (1.0, 1)), max_outside=0.0)
+
+
+@pytest.fixture(autouse=True)
+def _short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trial of a fifth of the run, and of ten steps at least."""
+    monkeypatch.setattr(module, "LENGTH", 0.2)
+    monkeypatch.setattr(module, "FEWEST_STEPS", 10)
+
+
+def halves(axis: int) -> LabeledImages:
+    """Noise in any light, a little brighter in one half, which is the class."""
+    random = np.random.default_rng(0)
+    labels = np.arange(N_IMAGES) % 2
+    pixels = random.integers(20, 100, (N_IMAGES, SIDE, SIDE, 3)).astype(float)
+    first, second = np.split(pixels, 2, axis=axis)  # views
+    first[labels == 0] += 10
+    second[labels == 1] += 10
+    pixels *= random.uniform(0.5, 2.0, (N_IMAGES, 1, 1, 1))
+    return LabeledImages(pixels.astype(np.uint8), torch.from_numpy(labels), classes=("a", "b"))
+
+
+LEFT_OR_RIGHT, TOP_OR_BOTTOM = halves(2), halves(1)
+
+
+def dark_or_bright() -> LabeledImages:
+    """Noise of two classes that differ by a little light, and by nothing else."""
+    random = np.random.default_rng(0)
+    labels = np.arange(N_IMAGES) % 2
+    pixels = random.integers(80, 140, (N_IMAGES, SIDE, SIDE, 3), dtype=np.uint8)
+    pixels[labels == 1] += 30
+    return LabeledImages(pixels, torch.from_numpy(labels), classes=("dark", "bright"))
+
+
+def light(strength: float) -> RandomAugmentation:
+    return RandomAugmentation("brightness", strength=strength, mean=GRAY, std=SPREAD)
+
+
+class Noting(Callback):
+    """Whether images are mirrored and relit, at the end of each epoch."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[bool, bool]] = []
+
+    @override
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: Any) -> None:
+        self.seen.append((pl_module.flip, pl_module.vary is not None))
+
+
+def train(
+    data: LabeledImages,
+    *callbacks: Callback,
+    held_out: LabeledImages | None = None,
+    epochs: int = N_EPOCHS,
+    **settings: Any,
+) -> SupervisedTask:
+    torch.manual_seed(0)
+    aug = InstaAug(CROPS, estimator="closed_form", mean=GRAY, std=SPREAD)
+    kept = data.subset(np.arange(N_TRAIN, len(data))) if held_out is None else held_out
+    cross_fit = CrossFit(kept, (np.arange(len(kept)),), epochs, is_apart=True)
+    task = supervised(
+        aug, model=small_classifier(2), cross_fit=cross_fit, phi_goal="usefulness",
+        mean=GRAY, std=SPREAD, optimization=Optimization("sgd", 0.1), **settings,
+    )  # fmt: skip
+    loader = BatchLoader(data.subset(np.arange(N_TRAIN)), BATCH, seed=0)
+    fit(task, loader, epochs=epochs, callbacks=callbacks)
+    return task
+
+
+def tries(data: LabeledImages, *, mirror: bool = True, strength: float = 0.1) -> TryOut:
+    known = data.subset(np.arange(N_TRAIN))
+    return TryOut(known, mirror=mirror, light=light(strength) if strength else None)
+
+
+@pytest.mark.parametrize(
+    ("data", "strength", "safe"),
+    [
+        (LEFT_OR_RIGHT, 0.1, {"mirror": False, "light": True}),
+        (TOP_OR_BOTTOM, 0.1, {"mirror": True, "light": True}),
+        (dark_or_bright(), 0.5, {"mirror": True, "light": False}),
+    ],
+    ids=["left or right", "top or bottom", "dark or bright"],
+)
+def test_all_happens_at_first_and_then_what_is_safe(
+    data: LabeledImages, strength: float, safe: dict[str, bool]
+) -> None:
+    tried, noted = tries(data, strength=strength), Noting()
+    task = train(data, tried, noted)
+    assert tried.findings is not None
+    assert {name: one.is_safe for name, one in tried.findings.items()} == safe
+    assert noted.seen[:FIRST] == [(True, True)] * FIRST
+    assert noted.seen[FIRST:] == [(safe["mirror"], safe["light"])] * (N_EPOCHS - FIRST)
+    assert task.flip == safe["mirror"]
+    for name, is_safe in safe.items():
+        words = describe_findings({name: tried.findings[name]})
+        assert ("(kept)" in words, "left out from here on" in words) == (is_safe, not is_safe)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"gradient_clip_val": 0.1}, {"accumulate_grad_batches": 2}]
+)
+def test_a_trial_leaves_no_trace_in_the_model(settings: dict[str, Any]) -> None:
+    data = TOP_OR_BOTTOM
+    tried = tries(data, strength=0.0)
+    with_trial = train(data, tried, **settings)
+    without = train(data, flip=True, **settings)
+    assert tried.findings is not None
+    assert tried.findings["mirror"].is_safe
+    assert torch.equal(parameters_of(with_trial), parameters_of(without))
+    assert with_trial.n_steps == without.n_steps
+    for one, other in zip(with_trial.buffers(), without.buffers(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_trial_says_how_much_the_loss_changes() -> None:
+    data = LEFT_OR_RIGHT
+    tried = tries(data)
+    train(data, tried)
+    assert tried.findings is not None
+    found = tried.findings["mirror"]
+    assert found.loss < 0.6  # the model has learned to tell left from right
+    assert found.difference > 5 * found.error > 0
+    assert tried.findings["light"].loss == found.loss  # both are compared with the same steps
+
+
+@pytest.mark.parametrize(
+    ("n_held_out", "epochs"), [(FEWEST_IMAGES - 2, N_EPOCHS), (N_IMAGES - N_TRAIN, 4)]
+)
+def test_nothing_happens_where_nothing_could_be_found_out(n_held_out: int, epochs: int) -> None:
+    data = TOP_OR_BOTTOM
+    held_out = data.subset(np.arange(N_TRAIN, N_TRAIN + n_held_out))
+    tried, noted = tries(data), Noting()
+    task = train(data, tried, noted, held_out=held_out, epochs=epochs)
+    assert (tried.findings, describe_findings(tried.findings or {})) == ({}, "")
+    assert noted.seen == [(False, False)] * epochs
+    assert torch.equal(
+        parameters_of(task), parameters_of(train(data, held_out=held_out, epochs=epochs))
+    )
+
+
+def test_what_is_not_tried_stays_as_it_is() -> None:
+    data = LEFT_OR_RIGHT
+    tried, noted = tries(data, mirror=False), Noting()
+    train(data, tried, noted, flip=True)
+    assert tried.findings is not None
+    assert list(tried.findings) == ["light"]
+    assert all(flip for flip, _ in noted.seen)
+
+
+@pytest.mark.parametrize(
+    ("findings", "expected"),
+    [
+        (None, (True, True)),
+        ({"mirror": Finding(1.0, 0.0, 0.1), "light": Finding(1.0, 0.1, 0.1)}, (True, False)),
+        ({}, (False, False)),
+    ],
+)
+def test_findings_survive_a_checkpoint(
+    findings: dict[str, Finding] | None, expected: tuple[bool, bool]
+) -> None:
+    data = TOP_OR_BOTTOM
+    before, after = tries(data), tries(data)
+    before.findings = findings
+    after.load_state_dict(before.state_dict())
+    assert after.findings == findings
+    noted = Noting()
+    train(data, after, noted, epochs=10)
+    assert noted.seen[0] == expected
+
+
+class AskToStop(Callback):
+    """Asks when the trial is about to begin."""
+
+    def __init__(self, checkpoints: Checkpoints) -> None:
+        self.checkpoints = checkpoints
+
+    @override
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.current_epoch == FIRST:
+            self.checkpoints.asked_to_stop = "SIGINT"
+
+
+def test_a_trial_can_be_stopped_and_the_last_epoch_is_saved(tmp_path: Path) -> None:
+    data = TOP_OR_BOTTOM
+    checkpoints = Checkpoints(tmp_path / "last.ckpt")
+    with pytest.raises(Interrupted, match=f"in epoch {FIRST + 1} of {N_EPOCHS}"):
+        train(data, AskToStop(checkpoints), tries(data), checkpoints)
+    saved = torch.load(checkpoints.path, weights_only=True)
+    assert saved["progress"]["history"][-1]["epoch"] == FIRST - 1
+    assert saved["callbacks"][TryOut.__qualname__]["findings"] is None
