@@ -82,6 +82,11 @@ def test_random_rivals_have_what_the_run_has_kept() -> None:
     assert all(one.data.flip and one.data.vary == another_light(3) for one in ranges)
 
 
+@pytest.mark.parametrize("tried", [None, [], "mirror", {"mirror": True}, {"mirror": {}}])
+def test_damaged_findings_have_kept_nothing(tried: object) -> None:
+    assert kept_settings(tried, 3) == {}
+
+
 class InThisProcess:
     """A run that is trained at once."""
 

@@ -97,6 +97,8 @@ def test_a_run_that_is_stopped_beside_its_trial_ends_as_if_it_were_not(
         {"data.flip": True, "data.vary": {"contrast": 0.1}},
         {"phi.goal": "loss"},
         {"method": "random"},
+        {"data.flip": True, "phi.try_out": ["mirror"]},
+        {"transforms": ["crop", "flip"], "phi.try_out": ["mirror"]},
     ],
 )
 def test_runs_in_which_nothing_is_open_try_nothing(

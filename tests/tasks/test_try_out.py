@@ -13,6 +13,7 @@ from typing_extensions import override
 from instaaug import InstaAug
 from instaaug import transforms as T
 from instaaug.data import LabeledImages
+from instaaug.errors import NonFiniteError
 from instaaug.methods import RandomAugmentation
 from instaaug.tasks import BatchLoader, Checkpoints, Interrupted, Optimization, SupervisedTask
 from instaaug.tasks import try_out as module
@@ -79,10 +80,14 @@ def train(
     *callbacks: Callback,
     held_out: LabeledImages | None = None,
     epochs: int = N_EPOCHS,
+    precision: Any = "32-true",
+    network: str = "glance",
     **settings: Any,
 ) -> SupervisedTask:
     torch.manual_seed(0)
-    aug = InstaAug(CROPS, estimator="closed_form", mean=GRAY, std=SPREAD)
+    aug = InstaAug(
+        CROPS, estimator="closed_form", mean=GRAY, std=SPREAD, network=network, width=0.1
+    )
     kept = data.subset(np.arange(N_TRAIN, len(data))) if held_out is None else held_out
     cross_fit = CrossFit(kept, (np.arange(len(kept)),), epochs, is_apart=True)
     task = supervised(
@@ -90,7 +95,7 @@ def train(
         mean=GRAY, std=SPREAD, optimization=Optimization("sgd", 0.1), **settings,
     )  # fmt: skip
     loader = BatchLoader(data.subset(np.arange(N_TRAIN)), BATCH, seed=0)
-    fit(task, loader, epochs=epochs, callbacks=callbacks)
+    fit(task, loader, epochs=epochs, callbacks=callbacks, precision=precision)
     return task
 
 
@@ -137,6 +142,57 @@ def test_a_trial_leaves_no_trace_in_the_model(settings: dict[str, Any]) -> None:
     assert with_trial.n_steps == without.n_steps
     for one, other in zip(with_trial.buffers(), without.buffers(), strict=True):
         assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+def test_weights_move_during_a_trial_in_any_precision(precision: str) -> None:
+    """Autocast keeps cast weights as long as its context lasts."""
+    data = LEFT_OR_RIGHT
+    tried = tries(data)
+    train(data, tried, precision=precision)
+    assert tried.findings is not None
+    assert tried.findings["mirror"].difference > 0.05
+    assert tried.findings["mirror"].loss < 0.66
+
+
+def test_a_trial_brings_back_the_statistics_of_phi_too() -> None:
+    data = TOP_OR_BOTTOM
+    with_trial = train(data, tries(data, strength=0.0), network="preact_resnet18_bn")
+    without = train(data, flip=True, network="preact_resnet18_bn")
+    for one, other in zip(
+        with_trial.augmenter.buffers(), without.augmenter.buffers(), strict=True
+    ):
+        assert torch.equal(one, other)
+
+
+def test_a_trial_that_diverges_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def diverge(*_: object) -> None:
+        raise NonFiniteError("The loss became NaN.")
+
+    monkeypatch.setattr(TryOut, "_learn", diverge)
+    tried, noted = tries(TOP_OR_BOTTOM), Noting()
+    train(TOP_OR_BOTTOM, tried, noted)
+    assert tried.findings == {}
+    assert noted.seen[FIRST - 1 :] == [(True, True)] + [(False, False)] * (N_EPOCHS - FIRST)
+
+
+def test_a_loss_of_zero_is_no_trouble() -> None:
+    found = {"mirror": Finding(0.0, 0.001, 0.0005)}
+    assert found["mirror"].is_safe
+    assert "by +0.2% ± 0.1% (kept)" in describe_findings(found)
+
+
+def test_a_run_of_an_earlier_version_goes_on_as_it_was() -> None:
+    tried = tries(TOP_OR_BOTTOM)
+    task = train(TOP_OR_BOTTOM, epochs=1)
+    tried.on_train_start(task.trainer, task)
+    assert (tried.findings, task.flip, task.vary) == ({}, False, None)
+
+
+def test_what_was_not_tried_yet_is_told() -> None:
+    assert tries(TOP_OR_BOTTOM).to_dict() == {
+        "words": "Nothing was tried on the side: training ended before."
+    }
 
 
 def test_a_trial_says_how_much_the_loss_changes() -> None:

@@ -9,7 +9,13 @@ from instaaug.augmentation import Augmenter, InstaAug
 from instaaug.errors import ArgumentError
 from instaaug.methods import RandomAugmentation, RandomResizedCrop
 from instaaug.parameterizations import CropGrid, base_measure
-from instaaug.runs.build import another_light, are_loose, phi_rate, settle_phi, transform_names
+from instaaug.runs.build import (
+    another_light,
+    are_loose,
+    may_be_mirrored,
+    phi_rate,
+    settle_phi,
+)
 from instaaug.runs.settings import TrainSettings
 from instaaug.spaces import Boxes, Interval, Level, Space
 from instaaug.transforms import Composition
@@ -49,7 +55,8 @@ class SearchSpace:
     where learning is not worth it, the search returns what is. For colors, so is a φ that undoes
     what happened to its inputs. Where nothing else changes them, so are another light
     (``data.vary``) and mirror images (``data.flip``), which help on some images and harm on
-    others. A φ tries mirror images by itself: of the learners, random ones have them or not.
+    others. A φ that looks for usefulness tries mirror images by itself; among learners, random
+    ones come with them and without.
 
     Arguments:
         bounds: Lowest and highest value of every number, by name.
@@ -96,7 +103,7 @@ class SearchSpace:
                 "`method` must be instaaug, random or random_resized_crop, which have something "
                 f"to tune: got {config.method.name!r}."
             )
-        mirrors = not space.learners and _may_be_mirrored(config)
+        mirrors = not space.learners and may_be_mirrored(config)
         more = {LIT: _may_be_lit(config, augmenter), MIRRORED: mirrors}
         start = {**space.start, **{name: 0.0 for name, is_open in more.items() if is_open}}
         return replace(space, start=start, n_channels=n_channels)
@@ -108,10 +115,19 @@ class SearchSpace:
 
     @property
     def points(self) -> list[dict[str, float]]:
-        """Where the search begins: the settings, other learners, mirror images, another light."""
-        named = [name for name in (MIRRORED, LIT) if name in self.start]
-        others = [{**self.start, LEARNER: float(i)} for i in range(1, len(self.learners))]
-        return [self.start, *others, *({**self.start, name: 1.0} for name in named)]
+        """Where the search begins: the settings, other learners, another light, mirror images.
+
+        What is new comes last, so that searches of earlier versions go on where they stopped.
+        """
+        own = [i for i, name in enumerate(self.learners) if i and name != MIRRORED]
+        mirrored = [i for i, name in enumerate(self.learners) if name == MIRRORED]
+        lit, flipped = (
+            [{**self.start, name: 1.0}] if name in self.start else [] for name in (LIT, MIRRORED)
+        )
+        first, last = (
+            [{**self.start, LEARNER: float(i)} for i in some] for some in (own, mirrored)
+        )
+        return [self.start, *first, *lit, *last, *flipped]
 
     @property
     def choices(self) -> dict[str, tuple[int, ...]]:
@@ -215,7 +231,7 @@ def _learned_space(config: TrainSettings, augmenter: InstaAug) -> SearchSpace:
     others = ["none"] if conditioning == "input" else []
     if others and augmenter.undoing is None and _any_colors(augmenter):
         others.append(UNDONE)
-    own_random = RANDOM if _may_be_mirrored(config) else RANDOM[:1]
+    own_random = RANDOM if may_be_mirrored(config) else RANDOM[:1]
     learners = (conditioning, *others, *own_random)
     start, bounds = _within(start, bounds)
     return SearchSpace(bounds, {**start, LEARNER: 0.0}, learners, own)
@@ -229,16 +245,6 @@ def _may_be_lit(config: TrainSettings, augmenter: Augmenter) -> bool:
         config.task == "classification"
         and not config.data.vary
         and not any(part.needs_unit_range for part in known)
-    )
-
-
-def _may_be_mirrored(config: TrainSettings) -> bool:
-    """Whether mirror images are a candidate, which regression and sprites that turn rule out."""
-    return (
-        config.task == "classification"
-        and not config.data.flip
-        and "flip" not in transform_names(config)
-        and "rotation" not in transform_names(config)
     )
 
 

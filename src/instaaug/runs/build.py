@@ -53,6 +53,7 @@ __all__ = [
     "kept_settings",
     "load_task",
     "make_variation",
+    "may_be_mirrored",
     "phi_rate",
     "settle_phi",
     "transform_names",
@@ -335,11 +336,17 @@ def make_variation(
     )
 
 
-def kept_settings(tried: Mapping[str, Any], n_channels: int) -> dict[str, Any]:
+def may_be_mirrored(config: TrainSettings) -> bool:
+    """Whether it is open if training images are mirrored: nothing else turns or mirrors them."""
+    own = {"flip", "rotation"} & {*transform_names(config)}
+    return config.task == "classification" and not config.data.flip and not own
+
+
+def kept_settings(tried: object, n_channels: int) -> dict[str, Any]:
     """What a run has tried on the side and kept, as settings of another one.
 
     Arguments:
-        tried: The part of this name in its results.
+        tried: The part of this name in its results; anything else has kept nothing.
         n_channels: Of its images.
 
     Example:
@@ -351,6 +358,8 @@ def kept_settings(tried: Mapping[str, Any], n_channels: int) -> dict[str, Any]:
         "light": {"data.vary": another_light(n_channels)},
     }
     kept: dict[str, Any] = {}
+    if not isinstance(tried, Mapping):
+        return kept
     for name, own in settings.items():
         finding = tried.get(name)
         if isinstance(finding, Mapping) and finding.get("is_safe") is True:

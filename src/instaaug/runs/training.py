@@ -28,7 +28,13 @@ from instaaug.files import write_atomically
 from instaaug.methods import FastAutoAugment, find_method
 from instaaug.networks.compiling import compile_training
 from instaaug.networks.model_interface import evaluation_mode
-from instaaug.runs.build import another_light, build_task, make_variation, settle_phi
+from instaaug.runs.build import (
+    another_light,
+    build_task,
+    make_variation,
+    may_be_mirrored,
+    settle_phi,
+)
 from instaaug.runs.folder import DataFacts, Run, check_outside
 from instaaug.runs.lightning import forward_interrupts, quiet_lightning
 from instaaug.runs.loggers import check_loggers, make_loggers
@@ -290,9 +296,10 @@ def _make_try_out(
     config: TrainSettings, splits: DataSplits, facts: DataFacts, task: AugmentedTask
 ) -> TryOut | None:
     """What is tried on the side of training: what the settings have not decided."""
-    if task.usefulness is None or config.task != "classification":
+    scales = config.trainer.precision == "16-mixed"  # gradients, which a trial does not
+    if task.usefulness is None or config.task != "classification" or scales:
         return None
-    mirror = "mirror" in config.phi.try_out and not config.data.flip
+    mirror = "mirror" in config.phi.try_out and may_be_mirrored(config)
     light = None
     if "light" in config.phi.try_out and not config.data.vary:
         light = make_variation(config, facts, another_light(facts.channels))

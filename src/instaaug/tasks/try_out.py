@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
-from math import sqrt
+from math import isfinite, sqrt
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,13 @@ from typing_extensions import override
 from instaaug.augmentation import Augmenter, InstaAug
 from instaaug.data import LabeledImages
 from instaaug.data.labeled import evenly_spaced_indices
+from instaaug.errors import NonFiniteError
 from instaaug.functional.processes import mean_over_processes, step_generator
 from instaaug.networks.model_interface import evaluation_mode, pick_output
 from instaaug.tasks.callbacks import Checkpoints, RichProgress
 from instaaug.tasks.loader import BatchLoader
 from instaaug.tasks.optimization import optimizer_steps
-from instaaug.tasks.task import AugmentedTask, add_gradients, check_finite_losses
+from instaaug.tasks.task import AugmentedTask, add_gradients
 
 __all__ = ["Finding", "TryOut", "describe_findings"]
 
@@ -55,6 +56,11 @@ class Finding:
     error: float
 
     @property
+    def change(self) -> float:
+        """The difference as a share of the loss, or of half a nat where the loss is lower."""
+        return self.difference / max(self.loss, LOW)
+
+    @property
     def is_safe(self) -> bool:
         """Whether the loss falls, or rises by next to nothing.
 
@@ -62,7 +68,7 @@ class Finding:
             >>> [Finding(2.0, d, 0.01).is_safe for d in (-0.05, 0.02, 0.1)]
             [True, True, False]
         """
-        return self.difference <= TOLERANCE * max(self.loss, LOW)
+        return self.change <= TOLERANCE
 
 
 class TryOut(Callback):
@@ -89,6 +95,7 @@ class TryOut(Callback):
         self.data, self.light = data, light
         self.names = [MIRROR] * mirror + [LIGHT] * (light is not None)
         self.findings: dict[str, Finding] | None = None
+        self._goes_on = False
 
     @override
     def state_dict(self) -> dict[str, Any]:
@@ -97,21 +104,24 @@ class TryOut(Callback):
 
     @override
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        found = state_dict["findings"]
+        found, self._goes_on = state_dict["findings"], True
         self.findings = (
             None if found is None else {name: Finding(**one) for name, one in found.items()}
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Findings by transform, as JSON has them, with a sentence."""
-        found = self.findings or {}
+        if self.findings is None:
+            return {"words": "Nothing was tried on the side: training ended before."}
+        found = self.findings
         numbers = {name: {**vars(one), "is_safe": one.is_safe} for name, one in found.items()}
         return {**numbers, "words": describe_findings(found)}
 
     @override
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         assert isinstance(pl_module, AugmentedTask)  # noqa: S101  # made for our tasks
-        if self.findings is None and not self._can_try(trainer, pl_module):
+        is_older = pl_module.n_steps > 0 and not self._goes_on  # begun by an earlier version
+        if self.findings is None and (is_older or not self._can_try(trainer, pl_module)):
             self.findings = {}
         self._follow(pl_module)
 
@@ -119,10 +129,12 @@ class TryOut(Callback):
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         assert isinstance(pl_module, AugmentedTask)  # noqa: S101
         if self.findings is None and trainer.current_epoch >= _first_epoch(trainer, pl_module):
-            with trainer.precision_plugin.forward_context():
+            try:
                 self.findings = self._try_all(trainer, pl_module)
+            except NonFiniteError:
+                self.findings = {}
             self._follow(pl_module)
-            _say(trainer, describe_findings(self.findings))
+            _say(trainer, describe_findings(self.findings) or "A trial diverged: nothing is kept.")
 
     def _follow(self, task: AugmentedTask) -> None:
         """Let happen to training images what is safe, or all while nothing is known."""
@@ -153,13 +165,12 @@ class TryOut(Callback):
         hidden = () if task.cross_fit.is_apart else task.cross_fit.rows(epoch)
         rows = np.setdiff1d(np.arange(len(self.data)), hidden)
         what, n_tries = " and ".join(IN_WORDS[name] for name in self.names), 1 + len(self.names)
-        _say(trainer, f"Trying on the side whether {what} are safe: {n_tries * n_steps:,} steps.")
+        _say(trainer, f"Trying {what} on the side, in {n_tries * n_steps:,} steps.")
         losses: dict[str, Tensor] = {}
-        with torch.random.fork_rng(devices=[]):
-            for name in ("", *self.names):
-                self._set(task, [name])
-                with _unchanged(task.model, _optimizer(task)):
-                    losses[name] = self._losses_after(trainer, task, rows, n_steps, judges)
+        for name in ("", *self.names):
+            self._set(task, [name])
+            with _unchanged(task):
+                losses[name] = self._losses_after(trainer, task, rows, n_steps, judges)
         plain = losses.pop("")
         return {name: _compare(plain, own) for name, own in losses.items()}
 
@@ -179,13 +190,15 @@ class TryOut(Callback):
             for part in range(task.accumulate_grad_batches):
                 chosen = order.choice(rows, min(loader.batch_size, len(rows)), replace=False)
                 number = step * task.accumulate_grad_batches + part
-                self._learn(task, chosen, _generator(task, number))
+                with trainer.precision_plugin.forward_context():  # which keeps cast weights
+                    self._learn(task, chosen, _generator(task, number))
             if task.gradient_clip_val:
                 nn.utils.clip_grad_norm_(task.model.parameters(), task.gradient_clip_val)
             optimizer.step()
             optimizer.zero_grad()
             _stop_if_asked(trainer)
-        return _held_out_losses(task, judges, loader.batch_size)
+        with trainer.precision_plugin.forward_context():
+            return _held_out_losses(task, judges, loader.batch_size)
 
     def _learn(self, task: AugmentedTask, rows: np.ndarray, generator: Generator) -> None:
         """Add the gradient of a batch; φ draws and does not learn."""
@@ -205,7 +218,7 @@ def describe_findings(findings: Mapping[str, Finding]) -> str:
     """
     found: list[str] = []
     for name, one in findings.items():
-        change = f"by {one.difference / one.loss:+.1%} ± {one.error / one.loss:.1%}"
+        change = f"by {one.change:+.1%} ± {one.error / max(one.loss, LOW):.1%}"
         verb = "" if found else f" change{'s' * (name == LIGHT)} the loss of held-out images"
         outcome = "kept" if one.is_safe else "left out from here on"
         found.append(f"{IN_WORDS[name]}{verb} {change} ({outcome})")
@@ -225,14 +238,16 @@ def _count_steps(trainer: Trainer, task: AugmentedTask) -> int:
 
 
 @contextmanager
-def _unchanged(model: nn.Module, optimizer: Optimizer) -> Iterator[None]:
-    """Bring weights and the state of the optimizer back in the end."""
-    weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    state = deepcopy(optimizer.state_dict())
+def _unchanged(task: AugmentedTask) -> Iterator[None]:
+    """Bring weights, the state of the optimizer and random numbers back in the end."""
+    modules, optimizer = nn.ModuleList([task.model, task.augmenter]), _optimizer(task)
+    weights, state = deepcopy(modules.state_dict()), deepcopy(optimizer.state_dict())
+    devices = [task.device] if task.device.type == "cuda" else []
     try:
-        yield
+        with torch.random.fork_rng(devices=devices):
+            yield
     finally:
-        model.load_state_dict(weights)
+        modules.load_state_dict(weights)
         optimizer.load_state_dict(state)
         optimizer.zero_grad()
 
@@ -253,7 +268,6 @@ def _held_out_losses(
                 assert isinstance(outputs, Tensor)  # noqa: S101  # training has checked it
                 merged = merged.to(outputs) + outputs / N_VIEWS
             losses.append(task.losses(merged, targets.to(task.device)))
-            check_finite_losses(losses[-1], step=task.n_steps, epoch=task.current_epoch)
     return torch.cat(losses).float()
 
 
@@ -262,6 +276,8 @@ def _compare(plain: Float[Tensor, " n"], own: Float[Tensor, " n"]) -> Finding:
     difference = own - plain
     moments = torch.stack([plain.mean(), difference.mean(), difference.var() / len(plain)])
     loss, mean, variance = mean_over_processes(moments).tolist()
+    if not isfinite(mean):
+        raise NonFiniteError("A trial on the side ended in a loss that is NaN or infinite.")
     return Finding(loss, mean, sqrt(variance))
 
 
