@@ -332,8 +332,8 @@ class PhiSettings(Settings):
     )  # fmt: skip
     try_out: tuple[Literal["mirror", "light"], ...] = setting(
         ("mirror", "light"),
-        "What else happens to training images where it looks for usefulness, as long as the "
-        "images that it learns from find that safe: mirror images, another light; or [].",
+        "Also applied to training images where it looks for usefulness, unless a short trial on "
+        "held-out images finds it harmful: mirror images, another light; or [].",
     )
     dependence: Literal["auto"] | float = setting(
         "auto",
