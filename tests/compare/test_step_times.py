@@ -88,12 +88,11 @@ def test_few_steps_must_do_if_they_take_long(
 
 
 def test_what_is_timed_augments_from_the_first_step(training: FakeTraining) -> None:
-    late = TrainSettings.from_mapping(
-        {"method": "random", "pretrain_epochs": 4, "phi.rest_epochs": 2, "trainer.max_epochs": 1}
-    )
+    stages = {"pretrain_epochs": 4, "finetune_epochs": 3, "phi.rest_epochs": 2}
+    late = TrainSettings.from_mapping({"method": "random", "trainer.max_epochs": 1, **stages})
     time_steps({"late": late}, n_warm_up=1, n_timed=4)
     (config,) = training.configs
-    assert (config.pretrain_epochs, config.phi.rest_epochs) == (0, 0)
+    assert (config.pretrain_epochs, config.finetune_epochs, config.phi.rest_epochs) == (0, 0, 0)
     assert config.trainer.max_epochs >= 6
 
 

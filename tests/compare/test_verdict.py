@@ -76,13 +76,21 @@ def test_rivals_suit_what_is_learned(settings: dict[str, str], labels: list[str]
 
 def test_random_rivals_have_what_the_run_has_kept() -> None:
     config = TrainSettings.from_mapping({"transforms": "crop"})
-    kept = kept_settings({"mirror": {"is_safe": True}, "light": {"is_safe": True}, "words": ""}, 3)
+    tried = {"mirror": {"is_kept": True}, "light": {"is_kept": True}, "whole": {"is_kept": True}}
+    kept = kept_settings({**tried, "finetune_epochs": 6, "words": ""}, 3)
     none, *ranges = (rival.full_settings(config) for rival in list_baselines(config, kept))
-    assert (none.data.flip, none.data.vary) == (False, {})
+    assert (none.data.flip, none.data.vary, none.finetune_epochs) == (False, {}, 0)
     assert all(one.data.flip and one.data.vary == another_light(3) for one in ranges)
+    assert all(one.finetune_epochs == 6 for one in ranges)
 
 
-@pytest.mark.parametrize("tried", [None, [], "mirror", {"mirror": True}, {"mirror": {}}])
+@pytest.mark.parametrize(
+    "tried",
+    [
+        *(None, [], "mirror", {"mirror": True}, {"mirror": {}}),
+        *({"finetune_epochs": n} for n in ("6", True, -1, 0.5)),
+    ],
+)
 def test_damaged_findings_have_kept_nothing(tried: object) -> None:
     assert kept_settings(tried, 3) == {}
 

@@ -260,6 +260,7 @@ EFFECTS: Mapping[str, Effect] = {
     "padding_mode": ("border", of_augmenter("padding_mode")),
     "n_samples": (2, of_task("n_samples")),
     "pretrain_epochs": (3, of_task("pretrain_epochs")),
+    "finetune_epochs": (3, of_task("finetune_epochs")),
     "data": ("elsewhere", argument("source")),
     "data.root": ("files", argument("root")),
     "data.options": ({"n": 3}, argument("options")),

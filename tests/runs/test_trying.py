@@ -1,6 +1,7 @@
-"""A run tries mirror images and another light on the side, says so, and survives a stop."""
+"""A run tries mirror images, light and whole images on the side, says so, survives a stop."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from instaaug.runs.training import resume, train
 from instaaug.tasks import try_out
 from tests.support.tiny_training import labeled_halves
 
-N_EPOCHS, FIRST = 6, 2
+N_EPOCHS, FIRST, LATE = 6, 2, 4
 
 
 class Fails(Callback):
@@ -69,7 +70,7 @@ def test_mirror_images_that_swap_classes_are_left_out(
 ) -> None:
     results = train(settings, tmp_path / "run")
     tried = results["tried"]
-    assert tried["mirror"]["is_safe"] is False
+    assert tried["mirror"]["is_kept"] is False
     assert tried["mirror"]["difference"] > 0.1
     assert "mirror images change the loss of held-out images by +" in tried["words"]
     assert "(left out from here on)" in tried["words"]
@@ -78,7 +79,19 @@ def test_mirror_images_that_swap_classes_are_left_out(
     assert results["test"]["plain"]["top1"] > 0.9
 
 
-@pytest.mark.parametrize("epoch", [FIRST, FIRST + 1])
+def test_a_run_that_ends_on_whole_images_says_so(
+    settings: TrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, limit in (("whole_early", -10.0), ("whole", 10.0)):
+        question = replace(try_out.QUESTIONS[name], limit=limit)
+        monkeypatch.setitem(try_out.QUESTIONS, name, question)
+    results = train(settings, tmp_path / "run")
+    assert results["tried"]["whole"]["is_kept"] is True
+    assert results["tried"]["finetune_epochs"] == N_EPOCHS - LATE
+    assert "whole images to the end by " in results["tried"]["words"]
+
+
+@pytest.mark.parametrize("epoch", [FIRST, FIRST + 1, LATE, LATE + 1])
 def test_a_run_that_is_stopped_beside_its_trial_ends_as_if_it_were_not(
     settings: TrainSettings, tmp_path: Path, epoch: int
 ) -> None:
@@ -94,10 +107,11 @@ def test_a_run_that_is_stopped_beside_its_trial_ends_as_if_it_were_not(
     "changes",
     [
         {"phi.try_out": []},
-        {"data.flip": True, "data.vary": {"contrast": 0.1}},
+        {"data.flip": True, "data.vary": {"contrast": 0.1}, "finetune_epochs": 1},
         {"phi.goal": "loss"},
         {"method": "random"},
         {"data.flip": True, "phi.try_out": ["mirror"]},
+        {"finetune_epochs": 1, "phi.try_out": ["whole"]},
         {"transforms": ["crop", "flip"], "phi.try_out": ["mirror"]},
     ],
 )

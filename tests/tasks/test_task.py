@@ -215,6 +215,12 @@ def test_phi_rests_in_the_first_epochs_and_augments_before_it_learns(
     assert augmented == [epoch >= pretrain for epoch in range(4)]
 
 
+def test_in_the_last_epochs_images_are_whole_and_phi_rests() -> None:
+    phi, augmented = run_with_stages(finetune_epochs=3)
+    assert [not torch.equal(a, b) for a, b in pairwise(phi)] == [True, False, False, False]
+    assert augmented == [True, False, False, False]
+
+
 @pytest.mark.parametrize("rest", [0, 2])
 def test_the_schedule_of_phi_begins_when_it_learns(rest: int) -> None:
     task = supervised(

@@ -1,5 +1,6 @@
-"""Early in training, mirror images and another light are tried, and kept if they are safe."""
+"""Mirror images, another light and whole images are tried on the side, and kept if they help."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,21 @@ from instaaug.methods import RandomAugmentation
 from instaaug.tasks import BatchLoader, Checkpoints, Interrupted, Optimization, SupervisedTask
 from instaaug.tasks import try_out as module
 from instaaug.tasks.cross_fit import CrossFit
-from instaaug.tasks.try_out import FEWEST_IMAGES, Finding, TryOut, describe_findings
+from instaaug.tasks.try_out import (
+    FEWEST_IMAGES,
+    QUESTIONS,
+    Finding,
+    Judged,
+    TryOut,
+    describe_findings,
+)
 from tests.support.models import small_classifier
 from tests.support.tiny_training import fit, parameters_of, supervised
 
 SIDE, BATCH = 8, 16
 N_TRAIN, N_IMAGES = 160, 320
-N_EPOCHS, FIRST = 10, 3
+N_EPOCHS, FIRST, LATE = 10, 3, 7
+LIMIT = 0.03
 GRAY, SPREAD = (0.5,) * 3, (0.25,) * 3
 CROPS = T.Crop(levels=((0.75, 2), (1.0, 1)), max_outside=0.0)
 
@@ -99,9 +108,11 @@ def train(
     return task
 
 
-def tries(data: LabeledImages, *, mirror: bool = True, strength: float = 0.1) -> TryOut:
+def tries(
+    data: LabeledImages, *, mirror: bool = True, strength: float = 0.1, whole: bool = False
+) -> TryOut:
     known = data.subset(np.arange(N_TRAIN))
-    return TryOut(known, mirror=mirror, light=light(strength) if strength else None)
+    return TryOut(known, mirror=mirror, light=light(strength) if strength else None, whole=whole)
 
 
 @pytest.mark.parametrize(
@@ -118,8 +129,7 @@ def test_all_happens_at_first_and_then_what_is_safe(
 ) -> None:
     tried, noted = tries(data, strength=strength), Noting()
     task = train(data, tried, noted)
-    assert tried.findings is not None
-    assert {name: one.is_safe for name, one in tried.findings.items()} == safe
+    assert {name: one.is_kept for name, one in tried.findings.items()} == safe
     assert noted.seen[:FIRST] == [(True, True)] * FIRST
     assert noted.seen[FIRST:] == [(safe["mirror"], safe["light"])] * (N_EPOCHS - FIRST)
     assert task.flip == safe["mirror"]
@@ -136,8 +146,7 @@ def test_a_trial_leaves_no_trace_in_the_model(settings: dict[str, Any]) -> None:
     tried = tries(data, strength=0.0)
     with_trial = train(data, tried, **settings)
     without = train(data, flip=True, **settings)
-    assert tried.findings is not None
-    assert tried.findings["mirror"].is_safe
+    assert tried.findings["mirror"].is_kept
     assert torch.equal(parameters_of(with_trial), parameters_of(without))
     assert with_trial.n_steps == without.n_steps
     for one, other in zip(with_trial.buffers(), without.buffers(), strict=True):
@@ -150,7 +159,6 @@ def test_weights_move_during_a_trial_in_any_precision(precision: str) -> None:
     data = LEFT_OR_RIGHT
     tried = tries(data)
     train(data, tried, precision=precision)
-    assert tried.findings is not None
     assert tried.findings["mirror"].difference > 0.05
     assert tried.findings["mirror"].loss < 0.66
 
@@ -166,7 +174,7 @@ def test_a_trial_brings_back_the_statistics_of_phi_too() -> None:
 
 
 def test_a_trial_that_diverges_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def diverge(*_: object) -> None:
+    def diverge(*_: object, **__: object) -> None:
         raise NonFiniteError("The loss became NaN.")
 
     monkeypatch.setattr(TryOut, "_learn", diverge)
@@ -177,8 +185,8 @@ def test_a_trial_that_diverges_keeps_nothing(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_loss_of_zero_is_no_trouble() -> None:
-    found = {"mirror": Finding(0.0, 0.001, 0.0005)}
-    assert found["mirror"].is_safe
+    found = {"mirror": Finding(0.0, 0.001, 0.0005, LIMIT)}
+    assert found["mirror"].is_kept
     assert "by +0.2% ± 0.1% (kept)" in describe_findings(found)
 
 
@@ -190,16 +198,13 @@ def test_a_run_of_an_earlier_version_goes_on_as_it_was() -> None:
 
 
 def test_what_was_not_tried_yet_is_told() -> None:
-    assert tries(TOP_OR_BOTTOM).to_dict() == {
-        "words": "Nothing was tried on the side: training ended before."
-    }
+    assert tries(TOP_OR_BOTTOM).to_dict() == {"words": ""}
 
 
 def test_a_trial_says_how_much_the_loss_changes() -> None:
     data = LEFT_OR_RIGHT
     tried = tries(data)
     train(data, tried)
-    assert tried.findings is not None
     found = tried.findings["mirror"]
     assert found.loss < 0.6  # the model has learned to tell left from right
     assert found.difference > 5 * found.error > 0
@@ -225,27 +230,29 @@ def test_what_is_not_tried_stays_as_it_is() -> None:
     data = LEFT_OR_RIGHT
     tried, noted = tries(data, mirror=False), Noting()
     train(data, tried, noted, flip=True)
-    assert tried.findings is not None
     assert list(tried.findings) == ["light"]
     assert all(flip for flip, _ in noted.seen)
 
 
+SAFE, UNSAFE = Finding(1.0, 0.0, 0.1, LIMIT), Finding(1.0, 0.1, 0.1, LIMIT)
+
+
 @pytest.mark.parametrize(
-    ("findings", "expected"),
+    ("still_open", "findings", "expected"),
     [
-        (None, (True, True)),
-        ({"mirror": Finding(1.0, 0.0, 0.1), "light": Finding(1.0, 0.1, 0.1)}, (True, False)),
-        ({}, (False, False)),
+        (("mirror", "light"), {}, (True, True)),
+        ((), {"mirror": SAFE, "light": UNSAFE}, (True, False)),
+        ((), {}, (False, False)),
     ],
 )
 def test_findings_survive_a_checkpoint(
-    findings: dict[str, Finding] | None, expected: tuple[bool, bool]
+    still_open: tuple[str, ...], findings: dict[str, Finding], expected: tuple[bool, bool]
 ) -> None:
     data = TOP_OR_BOTTOM
     before, after = tries(data), tries(data)
-    before.findings = findings
+    before.open, before.findings = still_open, findings
     after.load_state_dict(before.state_dict())
-    assert after.findings == findings
+    assert (after.open, after.findings) == (still_open, findings)
     noted = Noting()
     train(data, after, noted, epochs=10)
     assert noted.seen[0] == expected
@@ -270,4 +277,75 @@ def test_a_trial_can_be_stopped_and_the_last_epoch_is_saved(tmp_path: Path) -> N
         train(data, AskToStop(checkpoints), tries(data), checkpoints)
     saved = torch.load(checkpoints.path, weights_only=True)
     assert saved["progress"]["history"][-1]["epoch"] == FIRST - 1
-    assert saved["callbacks"][TryOut.__qualname__]["findings"] is None
+    assert saved["callbacks"][TryOut.__qualname__] == {"open": ["mirror", "light"], "findings": {}}
+
+
+# --- whole images to the end --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("early", "late", "n_epochs"),
+    [(-10.0, 10.0, N_EPOCHS - LATE), (-10.0, -10.0, 0), (10.0, 10.0, N_EPOCHS - FIRST)],
+)
+def test_a_run_ends_as_if_it_had_known_how_to(
+    early: float, late: float, n_epochs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the last bit, whatever the trials say."""
+    for name, limit in (("whole_early", early), ("whole", late)):
+        monkeypatch.setitem(QUESTIONS, name, replace(QUESTIONS[name], limit=limit))
+    tried = tries(TOP_OR_BOTTOM, mirror=False, strength=0.0, whole=True)
+    with_trial = train(TOP_OR_BOTTOM, tried)
+    assert ("whole" in tried.findings) == (early < 0)
+    assert with_trial.finetune_epochs == tried.finetune_epochs == n_epochs
+    without = train(TOP_OR_BOTTOM, finetune_epochs=n_epochs)
+    assert torch.equal(parameters_of(with_trial), parameters_of(without))
+
+
+def columns() -> LabeledImages:
+    """Noise with a bright column, whose place is the class: crops move it."""
+    random = np.random.default_rng(0)
+    labels = np.arange(N_IMAGES) % 2
+    pixels = random.integers(0, 100, (N_IMAGES, SIDE, SIDE, 3), dtype=np.uint8)
+    pixels[np.arange(N_IMAGES), :, 3 + labels] += 20
+    return LabeledImages(pixels, torch.from_numpy(labels), classes=("left", "right"))
+
+
+@pytest.mark.parametrize(
+    ("data", "is_kept"), [(columns(), True), (dark_or_bright(), False)], ids=["place", "light"]
+)
+def test_whole_images_end_a_run_where_crops_hide_the_class(
+    data: LabeledImages, is_kept: bool
+) -> None:
+    tried = tries(data, mirror=False, strength=0.0, whole=True)
+    task = train(data, tried)
+    assert task.finetune_epochs == (N_EPOCHS - FIRST if is_kept else 0)
+
+
+def test_what_was_kept_early_is_there_when_whole_images_are_tried() -> None:
+    noted = Noting()
+    tried = tries(TOP_OR_BOTTOM, whole=True)
+    train(TOP_OR_BOTTOM, tried, noted)
+    assert list(tried.findings) == ["mirror", "light", "whole_early", "whole"]
+    assert noted.seen == [(True, True)] * N_EPOCHS
+
+
+def test_whole_images_compete_with_the_better_way_to_predict() -> None:
+    few, many = torch.full((4,), 1.0), torch.full((4,), 2.0)
+    before = Judged(views=few, alone=many)
+    better = Judged(views=many, alone=few * 0.97).compare(before, "whole")
+    assert (better.loss, better.is_kept) == (1.0, True)
+    assert better.change == pytest.approx(-0.03)
+    assert Judged(views=few, alone=few * 0.99).compare(before, "whole").is_kept is False
+    swapped = Judged(views=many, alone=few)
+    assert Judged(views=few, alone=few * 0.99).compare(swapped, "whole").loss == 1.0
+    assert Judged(views=few, alone=many).compare(before, "mirror").change == 0.0
+    assert better.difference == Judged(many, few * 0.97).compare(before, "whole_early").difference
+
+
+def test_whole_images_are_told() -> None:
+    kept, left_out = Finding(1.0, -0.08, 0.02, -0.02), Finding(1.0, 0.01, 0.02, -0.02)
+    assert describe_findings({"whole": kept}) == (
+        "Tried on the side: whole images to the end change the loss of held-out images by "
+        "-8.0% ± 2.0% (kept)."
+    )
+    assert describe_findings({"whole": left_out}).endswith("by +1.0% ± 2.0% (views instead).")

@@ -189,7 +189,8 @@ def _shorten(settings: TrainSettings, n_steps: int) -> TrainSettings:
     """The settings of a run with at least ``n_steps`` steps, augmented from the first one on."""
     if find_method(settings.method.name).needs_search:  # before its first step
         settings = settings.override({"method": SHORTEST_SEARCH})
-    changes = {"trainer.max_epochs": n_steps + 1, "pretrain_epochs": 0, "phi.rest_epochs": 0}
+    no_others = {"pretrain_epochs": 0, "finetune_epochs": 0, "phi.rest_epochs": 0}
+    changes = {"trainer.max_epochs": n_steps + 1, **no_others}
     return settings.override(changes)
 
 

@@ -350,7 +350,7 @@ def kept_settings(tried: object, n_channels: int) -> dict[str, Any]:
         n_channels: Of its images.
 
     Example:
-        >>> kept_settings({"mirror": {"is_safe": True}, "light": {"is_safe": False}}, 3)
+        >>> kept_settings({"mirror": {"is_kept": True}, "light": {"is_kept": False}}, 3)
         {'data.flip': True}
     """
     settings: dict[str, dict[str, Any]] = {
@@ -360,9 +360,12 @@ def kept_settings(tried: object, n_channels: int) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     if not isinstance(tried, Mapping):
         return kept
+    n_epochs = tried.get("finetune_epochs")
+    if isinstance(n_epochs, int) and not isinstance(n_epochs, bool) and n_epochs > 0:
+        kept["finetune_epochs"] = n_epochs
     for name, own in settings.items():
         finding = tried.get(name)
-        if isinstance(finding, Mapping) and finding.get("is_safe") is True:
+        if isinstance(finding, Mapping) and finding.get("is_kept") is True:
             kept |= own
     return kept
 
@@ -624,6 +627,7 @@ def _task_settings(
         "mean": facts.mean,
         "std": facts.std,
         "pretrain_epochs": config.pretrain_epochs,
+        "finetune_epochs": config.finetune_epochs,
         "phi_rest_epochs": config.phi.rest_epochs,
         "flip": config.data.flip,
         "vary": make_variation(config, facts, config.data.vary),

@@ -330,10 +330,11 @@ class PhiSettings(Settings):
         "Share of the epochs in which images are kept from the model; then φ is frozen.",
         at_least=0, at_most=1,
     )  # fmt: skip
-    try_out: tuple[Literal["mirror", "light"], ...] = setting(
-        ("mirror", "light"),
-        "Also applied to training images where it looks for usefulness, unless a short trial on "
-        "held-out images finds it harmful: mirror images, another light; or [].",
+    try_out: tuple[Literal["mirror", "light", "whole"], ...] = setting(
+        ("mirror", "light", "whole"),
+        "Decided by short trials on held-out images where it looks for usefulness: whether "
+        "training images are mirrored, whether their light is changed, and whether the last "
+        "epochs are on whole images; or [].",
     )
     dependence: Literal["auto"] | float = setting(
         "auto",
@@ -495,6 +496,9 @@ class TrainSettings(RunSettings):
     )
     n_samples: int = setting(1, "Augmented samples of each image in a step.", at_least=1)
     pretrain_epochs: int = setting(0, "First epochs without any augmentation.", at_least=0)
+    finetune_epochs: int = setting(
+        0, "Last epochs without augmentation, whatever the method.", at_least=0
+    )
     data: DataSettings = section(DataSettings)
     model: ModelSettings = section(ModelSettings)
     method: MethodSettings = section(MethodSettings)

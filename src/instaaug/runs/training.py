@@ -299,13 +299,15 @@ def _make_try_out(
     scales = config.trainer.precision == "16-mixed"  # gradients, which a trial does not
     if task.usefulness is None or config.task != "classification" or scales:
         return None
-    mirror = "mirror" in config.phi.try_out and may_be_mirrored(config)
+    wanted = config.phi.try_out
+    mirror = "mirror" in wanted and may_be_mirrored(config)
     light = None
-    if "light" in config.phi.try_out and not config.data.vary:
+    if "light" in wanted and not config.data.vary:
         light = make_variation(config, facts, another_light(facts.channels))
-    if not mirror and light is None:
+    whole = "whole" in wanted and not config.finetune_epochs
+    if not (mirror or light or whole):
         return None
-    return TryOut(splits.train, mirror=mirror, light=light)
+    return TryOut(splits.train, mirror=mirror, light=light, whole=whole)
 
 
 @torch.no_grad()

@@ -78,6 +78,7 @@ class AugmentedTask(LightningModule, ABC):
         mean: Per-channel mean to subtract.
         std: Per-channel standard deviation to divide by.
         pretrain_epochs: First epochs, without augmentation.
+        finetune_epochs: Last epochs, without augmentation.
         phi_rest_epochs: Epochs after those in which φ augments but does not learn yet; the
             schedule of its learning rate begins when it does.
         n_samples: Augmented samples of each image in a step.
@@ -119,6 +120,7 @@ class AugmentedTask(LightningModule, ABC):
         mean: Sequence[float] = (0.0,),
         std: Sequence[float] = (1.0,),
         pretrain_epochs: int = 0,
+        finetune_epochs: int = 0,
         phi_rest_epochs: int = 0,
         n_samples: int = 1,
         flip: bool = False,
@@ -144,7 +146,8 @@ class AugmentedTask(LightningModule, ABC):
         self.phi_optimization = phi_optimization or Optimization("adam", 1e-3)
         self.register_buffer("mean", torch.tensor(mean).view(1, -1, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(std).view(1, -1, 1, 1), persistent=False)
-        self.pretrain_epochs, self.phi_rest_epochs = pretrain_epochs, phi_rest_epochs
+        self.pretrain_epochs, self.finetune_epochs = pretrain_epochs, finetune_epochs
+        self.phi_rest_epochs = phi_rest_epochs
         self.n_samples, self.flip, self.vary = n_samples, flip, vary
         self.gradient_clip_val, self.seed = gradient_clip_val, seed
         self.accumulate_grad_batches = accumulate_grad_batches
@@ -260,9 +263,15 @@ class AugmentedTask(LightningModule, ABC):
         x = self._prepare(x, generator)
         is_whole = (batch_idx + 1) % self.accumulate_grad_batches == 0
         self._ends_step = is_whole or self.trainer.is_last_batch
-        plain = self.current_epoch < self.pretrain_epochs
-        (self._learn_plain if plain else self._learn_augmented)(x, targets, generator)
+        learn = self._learn_plain if self._is_plain() else self._learn_augmented
+        learn(x, targets, generator)
         self.n_steps += 1
+
+    def _is_plain(self) -> bool:
+        """Whether the model learns from whole images in this epoch."""
+        last = (self.trainer.max_epochs or 0) - self.finetune_epochs
+        ends = self.finetune_epochs > 0 and self.current_epoch >= last
+        return ends or self.current_epoch < self.pretrain_epochs
 
     def _prepare(self, x: Tensor, generator: Generator) -> Images:
         """Images with what happens to them before they are augmented."""
@@ -272,15 +281,29 @@ class AugmentedTask(LightningModule, ABC):
             x = torch.where(mirrored, x.flip(3), x)
         return x if self.vary is None else self.vary(x, generator=generator).inputs
 
-    def losses_of_views(self, x: Tensor, targets: Tensor, generator: Generator) -> Tensor:
-        """Losses of the model, as it is in training, on views from which φ does not learn."""
+    def losses_of_views(
+        self, x: Tensor, targets: Tensor, generator: Generator, *, whole: bool = False
+    ) -> Tensor:
+        """Losses of the model, as it is in training, on views from which φ does not learn.
+
+        Arguments:
+            x: Images, as the data set gives them.
+            targets: What they show.
+            generator: Source of randomness.
+            whole: Whether whole images take the place of views.
+        """
         x = self._prepare(x, generator)
+        if whole:
+            return self._plain_losses(x, targets)
         with torch.no_grad():
             batch = self.augmenter(x, self.n_samples, generator=generator, targets=targets)
         return self.augmenter.losses(self.model, batch, self._losses)
 
+    def _plain_losses(self, x: Images, targets: Tensor) -> Tensor:
+        return self._losses(self.model(self.augmenter.canonical(x)), targets)
+
     def _learn_plain(self, x: Images, targets: Tensor, _: Generator) -> None:
-        losses = self._losses(self.model(self.augmenter.canonical(x)), targets)
+        losses = self._plain_losses(x, targets)
         self._learn(losses.mean())
         self._note({"loss": losses.detach().mean()})
 
