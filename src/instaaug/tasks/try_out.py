@@ -32,7 +32,7 @@ from instaaug.tasks.task import AugmentedTask, add_gradients
 __all__ = ["Finding", "TryOut", "describe_findings"]
 
 LENGTH = 0.05  # of a trial, as a share of all steps of the model
-FEWEST_STEPS, FEWEST_IMAGES, MOST_IMAGES = 20, 50, 2000
+FEWEST_STEPS, FEWEST_IMAGES, MOST_IMAGES = 10, 50, 2000
 ASIDE = 1 << 40  # the first number of draws that belong to no step of the run
 N_VIEWS = 4  # that a prediction is merged from
 LOW = 0.5  # nats; of a lower loss, a share would be too little to tell
