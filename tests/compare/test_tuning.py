@@ -688,8 +688,8 @@ def test_light_that_is_settled_already_is_not_searched(changes: dict[str, Any]) 
     assert space.settings_at(config, space.start).data.vary == config.data.vary
 
 
-def test_random_crops_are_tried_with_mirror_images_too() -> None:
-    """For a φ tries these by itself, and the budgets are to be alike."""
+def test_random_crops_are_tried_with_mirror_images_and_whole_images_too() -> None:
+    """For a φ tries both by itself, and the budgets are to be alike."""
     learned = TrainSettings.from_mapping(PAPER, {"transforms": "crop"})
     space = space_of(learned)
     point = {**space.start, "learner": float(space.learners.index("mirrored"))}
@@ -700,6 +700,11 @@ def test_random_crops_are_tried_with_mirror_images_too() -> None:
     space = space_of(plain)
     assert {**space.start, "mirrored": 1.0} in space.points
     assert space.settings_at(plain, {**space.start, "mirrored": 1.0}).data.flip
+    assert space.points[-1] == {**space.start, "whole": 1.0}
+    ended = plain.override({"finetune_epochs": 6, "trainer.max_epochs": 20})
+    twenty = plain.override({"trainer.max_epochs": 20})
+    assert space.settings_at(twenty, space.points[-1]) == ended
+    assert "whole" not in space_of(ended).start
     assert space.settings_at(plain, space.start) == plain
 
 

@@ -329,7 +329,7 @@ def test_what_was_kept_early_is_there_when_whole_images_are_tried() -> None:
     assert noted.seen == [(True, True)] * N_EPOCHS
 
 
-def test_whole_images_compete_with_the_better_way_to_predict() -> None:
+def test_all_compete_with_the_better_way_to_predict() -> None:
     few, many = torch.full((4,), 1.0), torch.full((4,), 2.0)
     before = Judged(views=few, alone=many)
     better = Judged(views=many, alone=few * 0.97).compare(before, "whole")
@@ -338,7 +338,8 @@ def test_whole_images_compete_with_the_better_way_to_predict() -> None:
     assert Judged(views=few, alone=few * 0.99).compare(before, "whole").is_kept is False
     swapped = Judged(views=many, alone=few)
     assert Judged(views=few, alone=few * 0.99).compare(swapped, "whole").loss == 1.0
-    assert Judged(views=few, alone=many).compare(before, "mirror").change == 0.0
+    assert Judged(views=few, alone=many).compare(swapped, "mirror").change == 0.0
+    assert Judged(views=many, alone=many).compare(swapped, "light").change == 1.0
     assert better.difference == Judged(many, few * 0.97).compare(before, "whole_early").difference
 
 

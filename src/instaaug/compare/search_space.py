@@ -25,9 +25,11 @@ __all__ = ["Bounds", "SearchSpace", "changed_settings", "describe_choice", "desc
 Bounds = tuple[float, float]
 Ranges = dict[str, Bounds]
 
-LEARNER, UNDONE, LIT, MIRRORED = "learner", "undone", "lit", "mirrored"
+LEARNER, UNDONE, LIT, MIRRORED, WHOLE = "learner", "undone", "lit", "mirrored", "whole"
+SWITCHES = (LIT, MIRRORED, WHOLE)
 RANDOM = ("random", MIRRORED)  # learners that learn nothing
 UNDO = 0.5  # share of each range, where it is a candidate
+WHOLE_SHARE = 0.3  # of the epochs, the last ones
 RATE = "phi.learning_rate"
 SMALLEST, STRENGTH, AREA = "smallest", "strength", "area"
 RATE_BOUNDS: Bounds = (1e-5, 1e-2)
@@ -55,13 +57,13 @@ class SearchSpace:
     where learning is not worth it, the search returns what is. For colors, so is a φ that undoes
     what happened to its inputs. Where nothing else changes them, so are another light
     (``data.vary``) and mirror images (``data.flip``), which help on some images and harm on
-    others. A φ that looks for usefulness tries mirror images by itself; among learners, random
-    ones come with them and without.
+    others. A φ that looks for usefulness tries mirror images by itself, and whole images in the
+    last epochs; random transforms are searched with both and without.
 
     Arguments:
         bounds: Lowest and highest value of every number, by name.
-        start: The numbers of the settings to begin with; 0 for ``lit`` and ``mirrored`` where
-            these are candidates, which stand for 1.
+        start: The numbers of the settings to begin with; 0 for ``lit``, ``mirrored`` and ``whole``
+            where these are candidates, which stand for 1.
         learners: Who may choose transforms: ``"input"``, ``"none"``, ``"class"``, as
             ``phi.conditioning`` names them, ``"undone"``, per input with ``phi.undo``,
             ``"random"``, or ``"mirrored"``, random with mirror images; those of the settings
@@ -103,8 +105,12 @@ class SearchSpace:
                 "`method` must be instaaug, random or random_resized_crop, which have something "
                 f"to tune: got {config.method.name!r}."
             )
-        mirrors = not space.learners and may_be_mirrored(config)
-        more = {LIT: _may_be_lit(config, augmenter), MIRRORED: mirrors}
+        is_random = not space.learners
+        more = {
+            LIT: _may_be_lit(config, augmenter),
+            MIRRORED: is_random and may_be_mirrored(config),
+            WHOLE: is_random and config.task != "contrastive" and not config.finetune_epochs,
+        }
         start = {**space.start, **{name: 0.0 for name, is_open in more.items() if is_open}}
         return replace(space, start=start, n_channels=n_channels)
 
@@ -121,24 +127,22 @@ class SearchSpace:
         """
         own = [i for i, name in enumerate(self.learners) if i and name != MIRRORED]
         mirrored = [i for i, name in enumerate(self.learners) if name == MIRRORED]
-        lit, flipped = (
-            [{**self.start, name: 1.0}] if name in self.start else [] for name in (LIT, MIRRORED)
-        )
+        switched = {n: [{**self.start, n: 1.0}] if n in self.start else [] for n in SWITCHES}
         first, last = (
             [{**self.start, LEARNER: float(i)} for i in some] for some in (own, mirrored)
         )
-        return [self.start, *first, *lit, *last, *flipped]
+        return [self.start, *first, *switched[LIT], *last, *switched[MIRRORED], *switched[WHOLE]]
 
     @property
     def choices(self) -> dict[str, tuple[int, ...]]:
         """By name, what is chosen from a few, numbered."""
-        few = {LEARNER: len(self.learners), LIT: 2, MIRRORED: 2}
+        few = {LEARNER: len(self.learners), **dict.fromkeys(SWITCHES, 2)}
         return {name: tuple(range(n)) for name, n in few.items() if name in self.start}
 
     def completed(self, point: Mapping[str, Any]) -> dict[str, float]:
         """A point, with 0 for what was no candidate when it was tried."""
         numbers = {name: float(value) for name, value in point.items()}
-        return {name: 0.0 for name in (LIT, MIRRORED) if name in self.start} | numbers
+        return {name: 0.0 for name in SWITCHES if name in self.start} | numbers
 
     def learner(self, point: Mapping[str, float]) -> str | None:
         """Who chooses transforms at a point; None where nothing is learned anyway."""
@@ -170,10 +174,7 @@ class SearchSpace:
             config: All other settings.
             point: A value for every name of ``bounds``, and the number of a learner.
         """
-        if point.get(LIT):
-            config = config.override({"data.vary": another_light(self.n_channels)})
-        if point.get(MIRRORED):
-            config = config.override({"data.flip": True})
+        config = self._switched(config, point)
         learner = self.learner(point)
         if learner == MIRRORED:
             config = config.override({"data.flip": True})
@@ -187,6 +188,17 @@ class SearchSpace:
         if all(point[name] == self.start[name] for name in self.bounds):
             return config
         return self._with_numbers(config, point)
+
+    def _switched(self, config: TrainSettings, point: Mapping[str, float]) -> TrainSettings:
+        n_epochs = max(round(WHOLE_SHARE * config.trainer.max_epochs), 1)
+        changes: dict[str, dict[str, Any]] = {
+            LIT: {"data.vary": another_light(self.n_channels)},
+            MIRRORED: {"data.flip": True},
+            WHOLE: {"finetune_epochs": n_epochs},
+        }
+        for own in (changes[name] for name in SWITCHES if point.get(name)):
+            config = config.override(own)
+        return config
 
     def _with_numbers(self, config: TrainSettings, point: Mapping[str, float]) -> TrainSettings:
         if AREA in point:

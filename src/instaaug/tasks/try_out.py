@@ -32,7 +32,7 @@ from instaaug.tasks.task import AugmentedTask, add_gradients
 __all__ = ["Finding", "TryOut", "describe_findings"]
 
 LENGTH = 0.05  # of a trial, as a share of all steps of the model
-FEWEST_STEPS, FEWEST_IMAGES, MOST_IMAGES = 10, 50, 2000
+FEWEST_STEPS, FEWEST_IMAGES, MOST_IMAGES = 40, 50, 2000
 ASIDE = 1 << 40  # the first number of draws that belong to no step of the run
 N_VIEWS = 4  # that a prediction is merged from
 LOW = 0.5  # nats; of a lower loss, a share would be too little to tell
@@ -207,8 +207,9 @@ class TryOut(Callback):
     def _can_try(self, trainer: Trainer, task: AugmentedTask, name: str) -> bool:
         """Whether there are steps and images enough to learn something."""
         first, cross_fit = _first_epoch(trainer, task, name), task.cross_fit
+        fewest = FEWEST_STEPS // 4 if name in ON_WHOLE_IMAGES else FEWEST_STEPS  # soon seen
         return (
-            _count_steps(trainer, task) >= FEWEST_STEPS
+            _count_steps(trainer, task) >= fewest
             and cross_fit is not None
             and first < min(cross_fit.end, trainer.max_epochs or 0)
             and len(cross_fit.images(first)) >= FEWEST_IMAGES
@@ -307,16 +308,14 @@ class Judged:
     def compare(self, before: "Judged", name: str) -> Finding:
         """What has changed, over all processes.
 
-        Whole images are for a model that predicts from them alone, and compete with whatever the
-        model does better without.
+        Everything competes with whatever the model does better without it: predict from views, or
+        from the image alone. Whole images are for a model that predicts from these.
 
         Arguments:
             before: Without what is tried.
             name: What is tried.
         """
-        base, own = before.views, self.views
-        if name in ON_WHOLE_IMAGES:
-            base, own = before.best, self.alone
+        base, own = before.best, self.alone if name in ON_WHOLE_IMAGES else self.best
         difference = own - base
         moments = torch.stack([base.mean(), difference.mean(), difference.var() / len(base)])
         loss, mean, variance = mean_over_processes(moments).tolist()
