@@ -8,6 +8,7 @@ from benchmarks import (
     budgets,
     color,
     contrastive,
+    defaults,
     exact_gradient,
     fine_tuning,
     frozen,
@@ -43,7 +44,7 @@ PRINTING = {
     for m in (
         *(budgets, memory, scaling, where_time_goes, phi_resolution, variance, rotation),
         *(color, tiny_imagenet, training, thirty_classes, long_training, large_views),
-        *(groceries, fine_tuning, leaderboard, contrastive),
+        *(defaults, groceries, fine_tuning, leaderboard, contrastive),
         *(frozen, mirrored_views, exact_gradient, transfer, retrieval, signals, reliability),
     )
 }

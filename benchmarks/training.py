@@ -62,7 +62,6 @@ FAMILIES = {RIVAL: CROPS}
 LIT_FAMILIES = {
     **FAMILIES,
     "random, light chosen": (*CROPS, "random-0.35-lit"),
-    "usefulness, light chosen": ("usefulness", "usefulness-lit"),
 }
 """Methods that differ in a setting; which of them counts is chosen on validation images."""
 LEVELS = ((0.35, 7), (0.5, 6), (0.65, 5), (0.8, 4), (1.0, 1))
