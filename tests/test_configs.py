@@ -18,6 +18,7 @@ from tests.support.data_layouts import make_rawfoot, make_tiny_imagenet
 
 ROOT = Path(__file__).parent.parent / "configs"
 METHODS = {  # files of contenders, and what they are contenders of
+    "defaults/methods.yaml": "times/base.yaml",
     "groceries/training_methods.yaml": "groceries/training.yaml",
     "paper/color_methods.yaml": "paper/color.yaml",
     "paper/contrastive_methods.yaml": "paper/contrastive.yaml",

@@ -346,7 +346,7 @@ def test_all_compete_with_the_better_way_to_predict() -> None:
 def test_whole_images_are_told() -> None:
     kept, left_out = Finding(1.0, -0.08, 0.02, -0.02), Finding(1.0, 0.01, 0.02, -0.02)
     assert describe_findings({"whole": kept}) == (
-        "Tried on the side: whole images to the end change the loss of held-out images by "
-        "-8.0% ± 2.0% (kept)."
+        "Tried on the side: whole images change the loss of held-out images by "
+        "-8.0% ± 2.0% (no views from here on)."
     )
-    assert describe_findings({"whole": left_out}).endswith("by +1.0% ± 2.0% (views instead).")
+    assert describe_findings({"whole": left_out}).endswith("by +1.0% ± 2.0% (views to the end).")

@@ -48,22 +48,24 @@ class Question:
         start: Share of the epochs before the trial.
         limit: By which share the loss may rise, or must fall if negative.
         in_words: What is tried.
-        left_out: What follows if it is not kept.
+        yes: What follows if it is kept.
+        no: What follows if it is not.
     """
 
     start: float
     limit: float
     in_words: str
-    left_out: str
+    yes: str
+    no: str
 
 
 QUESTIONS = {
     # what is worth two points in the end may cost two percent so soon
-    MIRROR: Question(0.3, 0.03, "mirror images", "left out from here on"),
-    LIGHT: Question(0.3, 0.03, "another light", "left out from here on"),
+    MIRROR: Question(0.3, 0.03, "mirror images", "kept", "left out from here on"),
+    LIGHT: Question(0.3, 0.03, "another light", "kept", "left out from here on"),
     # what lets the model overfit in the end may gain several percent so soon
-    WHOLE_EARLY: Question(0.3, -0.1, "whole images from here on", "views for now"),
-    WHOLE: Question(0.7, -0.01, "whole images to the end", "views instead"),
+    WHOLE_EARLY: Question(0.3, -0.12, "whole images", "no views from here on", "views for now"),
+    WHOLE: Question(0.7, -0.01, "whole images", "no views from here on", "views to the end"),
 }
 
 
@@ -224,7 +226,8 @@ class TryOut(Callback):
         judges = images.subset(evenly_spaced_indices(len(images), MOST_IMAGES))
         hidden = () if task.cross_fit.is_apart else task.cross_fit.rows(epoch)
         rows = np.setdiff1d(np.arange(len(self.data)), hidden)
-        what = " and ".join(QUESTIONS[name].in_words for name in names)
+        *some, last = (QUESTIONS[name].in_words for name in names)
+        what = " and ".join(filter(None, (", ".join(some), last)))
         _say(trainer, f"Trying {what} on the side, in {n_steps:,} steps.")
         judged: dict[str, Judged] = {}
         for name in ("", *names):
@@ -343,8 +346,8 @@ def describe_findings(findings: Mapping[str, Finding]) -> str:
     for name, one in findings.items():
         change = f"by {one.change:+.1%} ± {one.error / max(one.loss, LOW):.1%}"
         verb = "" if found else f" change{'s' * (name == LIGHT)} the loss of held-out images"
-        outcome = "kept" if one.is_kept else QUESTIONS[name].left_out
-        found.append(f"{QUESTIONS[name].in_words}{verb} {change} ({outcome})")
+        asked = QUESTIONS[name]
+        found.append(f"{asked.in_words}{verb} {change} ({asked.yes if one.is_kept else asked.no})")
     return f"Tried on the side: {'; '.join(found)}." if found else ""
 
 
