@@ -215,6 +215,17 @@ def test_phi_rests_in_the_first_epochs_and_augments_before_it_learns(
     assert augmented == [epoch >= pretrain for epoch in range(4)]
 
 
+def test_the_schedule_of_phi_stands_still_in_the_last_epochs() -> None:
+    task = supervised(
+        rotation(),
+        phi_optimization=Optimization("adam", 0.1, schedule="cosine"),
+        finetune_epochs=2,
+    )
+    fit(task, loader(), epochs=4)
+    rates = [row["phi_learning_rate"] for row in task.history]
+    assert rates[0] > rates[1] == rates[2] == rates[3]
+
+
 def test_in_the_last_epochs_images_are_whole_and_phi_rests() -> None:
     phi, augmented = run_with_stages(finetune_epochs=3)
     assert [not torch.equal(a, b) for a, b in pairwise(phi)] == [True, False, False, False]

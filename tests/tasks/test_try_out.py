@@ -250,9 +250,10 @@ def test_findings_survive_a_checkpoint(
 ) -> None:
     data = TOP_OR_BOTTOM
     before, after = tries(data), tries(data)
-    before.open, before.findings = still_open, findings
+    before.open, before.findings, before.finetune_epochs = still_open, findings, 4
     after.load_state_dict(before.state_dict())
     assert (after.open, after.findings) == (still_open, findings)
+    assert after.finetune_epochs == before.finetune_epochs == 4
     noted = Noting()
     train(data, after, noted, epochs=10)
     assert noted.seen[0] == expected
@@ -277,7 +278,11 @@ def test_a_trial_can_be_stopped_and_the_last_epoch_is_saved(tmp_path: Path) -> N
         train(data, AskToStop(checkpoints), tries(data), checkpoints)
     saved = torch.load(checkpoints.path, weights_only=True)
     assert saved["progress"]["history"][-1]["epoch"] == FIRST - 1
-    assert saved["callbacks"][TryOut.__qualname__] == {"open": ["mirror", "light"], "findings": {}}
+    assert saved["callbacks"][TryOut.__qualname__] == {
+        "open": ["mirror", "light"],
+        "findings": {},
+        "finetune_epochs": 0,
+    }
 
 
 # --- whole images to the end --------------------------------------------------------------------

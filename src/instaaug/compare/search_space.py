@@ -58,7 +58,7 @@ class SearchSpace:
     what happened to its inputs. Where nothing else changes them, so are another light
     (``data.vary``) and mirror images (``data.flip``), which help on some images and harm on
     others. A φ that looks for usefulness tries mirror images by itself, and whole images in the
-    last epochs; random transforms are searched with both and without.
+    last epochs; a search of random transforms themselves tries both, too.
 
     Arguments:
         bounds: Lowest and highest value of every number, by name.

@@ -424,10 +424,14 @@ class _ScoreRungs(AfterTask):
 
 
 def _image_scores(task: AugmentedTask, loader: BatchLoader, config: TrainSettings) -> list[float]:
-    """The score of the prediction for each image; 1 is best."""
+    """The score of the prediction for each image; 1 is best.
+
+    From views, unless the model has gone over to whole images.
+    """
     training = task.training
+    n_views = 0 if task.sees_whole_images else config.views.n_views
     predict = make_predictor(
-        task, n_samples=config.views.n_views, select=config.views.drawn,
+        task, n_samples=n_views, select=config.views.drawn,
         replace=config.views.replace, seed=config.seed,
     )  # fmt: skip
     batches = BatchLoader(

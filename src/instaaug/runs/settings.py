@@ -318,12 +318,12 @@ class PhiSettings(Settings):
     goal: Literal["auto", "loss", "usefulness"] = setting(
         "auto",
         "What it looks for: views of low loss, as in the paper, or views from which the model "
-        "learns what helps with other images; auto is usefulness for crops.",
+        "learns what helps with others; auto is usefulness for crops.",
     )
     signal: Literal["auto", "training", "validation", "held_out", "rotating"] = setting(
         "auto",
-        "Images it learns from: those of the model, validation images, or some that the model "
-        "gets later (rotating: folds in turn); auto is validation for usefulness.",
+        "Images it learns from: the model's own, validation images, or some that the model "
+        "gets later (rotating: in turn); auto is validation for usefulness.",
     )
     signal_share: float = setting(
         0.6,
@@ -332,14 +332,13 @@ class PhiSettings(Settings):
     )  # fmt: skip
     try_out: tuple[Literal["mirror", "light", "whole"], ...] = setting(
         ("mirror", "light", "whole"),
-        "Decided by short trials on held-out images where it looks for usefulness: whether "
-        "training images are mirrored, whether their light is changed, and whether the last "
-        "epochs are on whole images; or [].",
+        "What short trials on held-out images decide, where it looks for usefulness: mirror "
+        "images, another light, whole images to the end; or [].",
     )
     dependence: Literal["auto"] | float = setting(
         "auto",
-        "How much its distribution depends on the input at test time, from 0, one for all, to 1, "
-        "as learned; auto is what validation images say, or 1 without them.",
+        "How much it depends on the input at test time, from 0, one distribution for all, to 1, "
+        "as learned; auto is what validation images say, or 1.",
         at_least=0,
         at_most=1,
     )
@@ -496,9 +495,7 @@ class TrainSettings(RunSettings):
     )
     n_samples: int = setting(1, "Augmented samples of each image in a step.", at_least=1)
     pretrain_epochs: int = setting(0, "First epochs without any augmentation.", at_least=0)
-    finetune_epochs: int = setting(
-        0, "Last epochs without augmentation, whatever the method.", at_least=0
-    )
+    finetune_epochs: int = setting(0, "Last epochs without the method's augmentation.", at_least=0)
     data: DataSettings = section(DataSettings)
     model: ModelSettings = section(ModelSettings)
     method: MethodSettings = section(MethodSettings)

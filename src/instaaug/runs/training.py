@@ -304,7 +304,7 @@ def _make_try_out(
     light = None
     if "light" in wanted and not config.data.vary:
         light = make_variation(config, facts, another_light(facts.channels))
-    whole = "whole" in wanted and not config.finetune_epochs
+    whole = "whole" in wanted and not config.finetune_epochs and bool(splits.validation)
     if not (mirror or light or whole):
         return None
     return TryOut(splits.train, mirror=mirror, light=light, whole=whole)
@@ -338,7 +338,7 @@ def _cross_fit(config: TrainSettings, splits: DataSplits) -> CrossFit | None:
         validation=share_validation(config, splits)[0],
         fraction=config.data.held_out_fraction,
         share=config.phi.signal_share,
-        n_epochs=config.trainer.max_epochs,
+        n_epochs=max(config.trainer.max_epochs - config.finetune_epochs, 1),
         phi_starts=config.pretrain_epochs + config.phi.rest_epochs,
         seed=config.seed,
         by=config.data.split,

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, Literal
 
 import torch
@@ -78,7 +78,7 @@ class AugmentedTask(LightningModule, ABC):
         mean: Per-channel mean to subtract.
         std: Per-channel standard deviation to divide by.
         pretrain_epochs: First epochs, without augmentation.
-        finetune_epochs: Last epochs, without augmentation.
+        finetune_epochs: Last epochs, without augmentation, in which φ does not learn either.
         phi_rest_epochs: Epochs after those in which φ augments but does not learn yet; the
             schedule of its learning rate begins when it does.
         n_samples: Augmented samples of each image in a step.
@@ -263,15 +263,16 @@ class AugmentedTask(LightningModule, ABC):
         x = self._prepare(x, generator)
         is_whole = (batch_idx + 1) % self.accumulate_grad_batches == 0
         self._ends_step = is_whole or self.trainer.is_last_batch
-        learn = self._learn_plain if self._is_plain() else self._learn_augmented
+        learn = self._learn_plain if self.sees_whole_images else self._learn_augmented
         learn(x, targets, generator)
         self.n_steps += 1
 
-    def _is_plain(self) -> bool:
-        """Whether the model learns from whole images in this epoch."""
-        last = (self.trainer.max_epochs or 0) - self.finetune_epochs
-        ends = self.finetune_epochs > 0 and self.current_epoch >= last
-        return ends or self.current_epoch < self.pretrain_epochs
+    @property
+    def sees_whole_images(self) -> bool:
+        """Whether the model learns without augmentation in this epoch."""
+        n_epochs = self.trainer.max_epochs or -1  # -1 where nobody knows
+        first = n_epochs - self.finetune_epochs if n_epochs > 0 else inf
+        return self.current_epoch < self.pretrain_epochs or self.current_epoch >= first
 
     def _prepare(self, x: Tensor, generator: Generator) -> Images:
         """Images with what happens to them before they are augmented."""
@@ -481,7 +482,7 @@ class AugmentedTask(LightningModule, ABC):
     def _step(self, *learning: nn.Module) -> None:
         """Let optimizers of some modules take a step; φ's gradient is dropped while it rests."""
         optimizers, schedules = _as_list(self.optimizers()), _as_list(self.lr_schedulers())
-        resting = self.current_epoch < self._phi_starts
+        resting = self.current_epoch < self._phi_starts or self.sees_whole_images
         for (optimization, module), optimizer, schedule in zip(
             self._optimized_modules(), optimizers, schedules, strict=True
         ):

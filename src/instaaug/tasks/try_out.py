@@ -1,7 +1,7 @@
 """Find out on the side of training whether mirror images, light and whole images help."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from math import isfinite, sqrt
@@ -110,9 +110,10 @@ class TryOut(Callback):
     the time, or the size, to overfit is better for it.
 
     In a trial, at the beginning of an epoch, the model takes some steps with a rate that falls to
-    zero, once as it is and once with each change, and every time goes back to where it was. A
-    short trial understates what regularizes, so that a little worse is good enough for that;
-    what destroys the label, such as mirrored digits, stands out within a few dozen steps.
+    zero, once with nothing that is tried and once with each of it, and every time goes back to
+    where it was. A short trial understates what regularizes, so that a little worse is good
+    enough for that; what destroys the label, such as mirrored digits, stands out within a few
+    dozen steps.
 
     Arguments:
         data: Training images.
@@ -145,11 +146,16 @@ class TryOut(Callback):
     @override
     def state_dict(self) -> dict[str, Any]:
         found = {name: vars(one) for name, one in self.findings.items()}
-        return {"open": list(self.open), "findings": found}
+        return {
+            "open": list(self.open),
+            "findings": found,
+            "finetune_epochs": self.finetune_epochs,
+        }
 
     @override
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.open, self._goes_on = tuple(state_dict["open"]), True
+        self.finetune_epochs = state_dict["finetune_epochs"]
         self.findings = {name: Finding(**one) for name, one in state_dict["findings"].items()}
 
     def to_dict(self) -> dict[str, Any]:
@@ -163,8 +169,14 @@ class TryOut(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         assert isinstance(pl_module, AugmentedTask)  # noqa: S101  # made for our tasks
         is_older = pl_module.n_steps > 0 and not self._goes_on  # begun by an earlier version
+        first = {name: _first_epoch(trainer, pl_module, name) for name in self.open}
         self.open = tuple(
-            name for name in self.open if not is_older and self._can_try(trainer, pl_module, name)
+            name
+            for name in self.open
+            if not is_older
+            and self._can_try(trainer, pl_module, name, first[name])
+            # one trial of whole images is enough in an epoch
+            and not (name == WHOLE_EARLY and first[name] == first.get(WHOLE))
         )
         self._apply(trainer, pl_module)
 
@@ -175,15 +187,14 @@ class TryOut(Callback):
         due = [name for name in self.open if epoch >= _first_epoch(trainer, pl_module, name)]
         if not due:
             return
-        try:
-            found = self._try_all(trainer, pl_module, due)
-        except NonFiniteError:
-            found = {}
+        found = self._try_all(trainer, pl_module, due)
         self.findings |= found
         done = {*due, WHOLE} if self._is_whole else {*due}
         self.open = tuple(name for name in self.open if name not in done)
         self._apply(trainer, pl_module)
-        _say(trainer, describe_findings(found) or "A trial diverged: nothing is kept.")
+        diverged = "A trial diverged: what was tried in it is not kept."
+        words = (describe_findings(found), diverged if len(found) < len(due) else "")
+        _say(trainer, " ".join(filter(None, words)))
 
     @property
     def _kept(self) -> set[str]:
@@ -206,9 +217,9 @@ class TryOut(Callback):
         if LIGHT in self.names:
             task.vary = self.light if LIGHT in names else None
 
-    def _can_try(self, trainer: Trainer, task: AugmentedTask, name: str) -> bool:
+    def _can_try(self, trainer: Trainer, task: AugmentedTask, name: str, first: int) -> bool:
         """Whether there are steps and images enough to learn something."""
-        first, cross_fit = _first_epoch(trainer, task, name), task.cross_fit
+        cross_fit = task.cross_fit
         fewest = FEWEST_STEPS // 4 if name in ON_WHOLE_IMAGES else FEWEST_STEPS  # soon seen
         return (
             _count_steps(trainer, task) >= fewest
@@ -229,13 +240,19 @@ class TryOut(Callback):
         *some, last = (QUESTIONS[name].in_words for name in names)
         what = " and ".join(filter(None, (", ".join(some), last)))
         _say(trainer, f"Trying {what} on the side, in {n_steps:,} steps.")
-        judged: dict[str, Judged] = {}
+        before: Judged | None = None
+        found: dict[str, Finding] = {}
         for name in ("", *names):
             self._set(task, self._kept | {name})
-            with _unchanged(task):
+            with _unchanged(task), suppress(NonFiniteError):
                 whole = name in ON_WHOLE_IMAGES
-                judged[name] = self._judge(trainer, task, rows, judges, whole=whole)
-        return {name: judged[name].compare(judged[""], name) for name in names}
+                judged = self._judge(trainer, task, rows, judges, whole=whole)
+                if before is not None:
+                    found[name] = judged.compare(before, name)
+                before = before if name else judged
+            if before is None:
+                break  # there is nothing to compare with
+        return found
 
     def _judge(
         self, trainer: Trainer, task: AugmentedTask, rows: np.ndarray, judges: LabeledImages, *,
