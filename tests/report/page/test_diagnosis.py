@@ -119,6 +119,12 @@ def test_a_loss_that_is_not_a_number_names_its_epoch() -> None:
 def test_views_that_harm_and_few_images() -> None:
     few = {"plain": {"top1": 0.9, "n": 20.0}, "augmented": {"top1": 0.5, "n": 20.0}}
     assert titles(scores=few) == ["Few test images", "Views make predictions worse"]
+    views, whole = {"epoch": 0.0, "train/entropy/crop": 2.5}, {"epoch": 1.0}
+    assert titles(scores=few, history=[whole, views]) == titles(scores=few)
+    assert titles(scores=few, history=[views, {**whole, "train/entropy/crop": None}]) == [
+        "Few test images"
+    ]
+    assert titles(crops(windows(1, step=0)), history=[views, whole]) == ["crop: collapsed"]
     noise = {"plain": {"top1": 0.9, "n": 100.0}, "augmented": {"top1": 0.88, "n": 100.0}}
     assert titles(scores=noise) == []
 

@@ -60,13 +60,23 @@ def diagnose(
         >>> diagnose([], history=[{"epoch": 0.0, "train/loss": float("nan")}])[0]["title"]
         'The loss was not a number'
     """
-    found = [*_losses(history), *_scores(scores or {})]
+    knows_views = not _ends_on_whole_images(history)
+    found = [*_losses(history), *_scores(scores or {}, knows_views=knows_views)]
     for factor in factors:
         found += _entropy(factor, history)
         found += _edges(factor)
-        if reads_input:
+        if reads_input and knows_views:
             found += _ignored_input_warnings(factor, is_fit=is_fit)
     return sorted(found, key=lambda warning: warning["level"] != "serious")
+
+
+def _ends_on_whole_images(history: History) -> bool:
+    """Whether the model has met views once, and no more in the end, so that they may be worse."""
+    met = [
+        any(name.startswith("train/entropy/") and row[name] is not None for name in row)
+        for row in history
+    ]
+    return any(met) and not met[-1]
 
 
 def _entropy(factor: ObservedFactor, history: History) -> Iterator[PageWarning]:
@@ -237,7 +247,7 @@ def _losses(history: History) -> Iterator[PageWarning]:
         }
 
 
-def _scores(scores: Mapping[str, Any]) -> Iterator[PageWarning]:
+def _scores(scores: Mapping[str, Any], *, knows_views: bool) -> Iterator[PageWarning]:
     plain, augmented = scores.get("plain") or {}, scores.get("augmented") or {}
     if "top1" not in plain or not plain.get("n"):
         return
@@ -252,7 +262,7 @@ def _scores(scores: Mapping[str, Any]) -> Iterator[PageWarning]:
         }
     fewer = accuracy - augmented.get("top1", accuracy)
     shares = (accuracy, accuracy - fewer)
-    if fewer > 2 * sqrt(sum(share * (1 - share) for share in shares) / n):
+    if knows_views and fewer > 2 * sqrt(sum(share * (1 - share) for share in shares) / n):
         yield {
             "title": "Views make predictions worse",
             "words": f"The accuracy is {accuracy:.1%} from the image and "
