@@ -334,6 +334,27 @@ def test_what_was_kept_early_is_there_when_whole_images_are_tried() -> None:
     assert noted.seen == [(True, True)] * N_EPOCHS
 
 
+def test_whole_images_are_tried_once_where_both_trials_fall_on_one_epoch() -> None:
+    tried = tries(TOP_OR_BOTTOM, mirror=False, strength=0.0, whole=True)
+    train(TOP_OR_BOTTOM, tried, epochs=2)
+    assert list(tried.findings) == ["whole"]
+
+
+def test_a_trial_that_diverges_loses_its_own_answer_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    learn = TryOut._learn
+
+    def diverge_on_whole_images(self: TryOut, *given: Any, whole: bool) -> None:
+        if whole:
+            raise NonFiniteError("The loss became NaN.")
+        learn(self, *given, whole=whole)
+
+    monkeypatch.setattr(TryOut, "_learn", diverge_on_whole_images)
+    tried = tries(TOP_OR_BOTTOM, strength=0.0, whole=True)
+    task = train(TOP_OR_BOTTOM, tried)
+    assert list(tried.findings) == ["mirror"]
+    assert (task.flip, task.finetune_epochs) == (True, 0)
+
+
 def test_all_compete_with_the_better_way_to_predict() -> None:
     few, many = torch.full((4,), 1.0), torch.full((4,), 2.0)
     before = Judged(views=few, alone=many)
