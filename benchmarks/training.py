@@ -8,7 +8,7 @@ place and size, and with the oracle's.
 
 Needs INSTAAUG_DATA, a folder with the original files in ``tiny-imagenet`` or
 ``tiny-imagenet-30``. All is one ``instaaug compare``, which goes on where it stopped; a run takes
-about 80 seconds of one core. ``long_training`` asks the same of more photos.
+about 80 seconds of one core. ``regimes`` ask the same elsewhere.
 """
 
 import json
