@@ -149,6 +149,8 @@ def _print_results(
     for sentence in ("dependence_in_words", "verdict"):
         if words := (results["validation"] or {}).get(sentence):
             print_words(console, words)
+    if words := results.get("mixing"):
+        print_words(console, words)
     print_words(
         console,
         f"Look at {folder / 'samples.png'}; all numbers are in {folder / 'results.json'}.\n"

@@ -125,6 +125,7 @@ def build_task(
         augmenter,
         num_classes=len(facts.classes),
         label_smoothing=config.loss.label_smoothing,
+        mix="mix" in config.phi.try_out,
         **settings,
     )
 

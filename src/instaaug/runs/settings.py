@@ -330,10 +330,10 @@ class PhiSettings(Settings):
         "Share of the epochs in which images are kept from the model; then φ is frozen.",
         at_least=0, at_most=1,
     )  # fmt: skip
-    try_out: tuple[Literal["mirror", "light", "whole"], ...] = setting(
-        ("mirror", "light", "whole"),
-        "What short trials on held-out images decide, where it looks for usefulness: mirror "
-        "images, another light, whole images to the end; or [].",
+    try_out: tuple[Literal["mirror", "light", "whole", "mix"], ...] = setting(
+        ("mirror", "light", "whole", "mix"),
+        "What held-out images decide, where it looks for usefulness: mirror images, another "
+        "light, whole images to the end, by short trials; how often images are mixed; or [].",
     )
     dependence: Literal["auto"] | float = setting(
         "auto",

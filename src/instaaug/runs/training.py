@@ -59,6 +59,7 @@ from instaaug.tasks import (
 )
 from instaaug.tasks.cross_fit import CrossFit, make_cross_fit
 from instaaug.tasks.diagnostics import describe_diagnostics, measure_augmentation
+from instaaug.tasks.mixing import describe_mixing
 from instaaug.tasks.representation import Representation, collect_features
 from instaaug.tasks.try_out import TryOut
 from instaaug.tasks.view_choice import FEWEST, MOST_IMAGES, ViewChoice, choose_test_views
@@ -387,6 +388,7 @@ def _fit(
         "split_hash": facts.split_hash,
         "steps": task.n_steps,
         **({} if try_out is None else {"tried": try_out.to_dict()}),
+        **({"mixing": words} if (words := describe_mixing(task.history)) else {}),
         "validation": None if choice is None else choice.to_dict(),
         **({"probes": probes} if probes else {}),
         "diagnostics": _measure_augmentation(task, splits, config),

@@ -308,7 +308,7 @@ class RichProgress(AfterTask):
 
 
 def _is_detail(name: str) -> bool:
-    return "width/" in name or "side/" in name
+    return any(part in name for part in ("width/", "side/", "known/"))
 
 
 def _epoch(trainer: Trainer) -> str:

@@ -30,6 +30,7 @@ from instaaug.functional.processes import (
     mean_over_processes,
     step_generator,
 )
+from instaaug.methods.mixing import CutMix
 from instaaug.networks.encoders import PenultimateFeatures
 from instaaug.networks.model_interface import evaluation_mode, pick_output
 from instaaug.objectives import Usefulness
@@ -37,6 +38,7 @@ from instaaug.scores import Tally
 from instaaug.shapes import Images
 from instaaug.tasks.cross_fit import CrossFit
 from instaaug.tasks.loader import BatchLoader
+from instaaug.tasks.mixing import KNOWN, KNOWN_UNSEEN, MIXED, mixes, mixing_share
 from instaaug.tasks.optimization import Optimization, optimizer_steps, search_steps
 
 __all__ = [
@@ -100,6 +102,9 @@ class AugmentedTask(LightningModule, ABC):
         cross_fit: Training images that are kept from the model for a while: φ then learns from
             these alone, in steps of its own, with the model in evaluation mode. The loader has to
             leave them out: ``BatchLoader(..., left_out=cross_fit.rows)``.
+        mix: Where φ looks for usefulness in a classification: whether views are mixed with those
+            of other images, more often the more the model overfits
+            (:func:`~instaaug.tasks.mixing.mixing_share`).
         seed: Decides the draws.
 
     Attributes:
@@ -132,6 +137,7 @@ class AugmentedTask(LightningModule, ABC):
         held_out: LabeledImages | None = None,
         cross_fit: CrossFit | None = None,
         backbone: Iterable[nn.Parameter] = (),
+        mix: bool = False,
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -160,6 +166,7 @@ class AugmentedTask(LightningModule, ABC):
             self._check_goal()
             head = self.features.head
             self.usefulness = Usefulness(head.out_features, head.in_features)
+        self.mix, self.mixer = mix, CutMix()
         self.validation_tally = self.make_tally()
         self.n_steps = 0
         self._ends_step = True
@@ -351,30 +358,48 @@ class AugmentedTask(LightningModule, ABC):
     def _learn_from_usefulness(
         self, usefulness: Usefulness, x: Images, targets: Tensor, generator: Generator
     ) -> None:
-        """A step in which φ looks for views that help with other images."""
+        """A step in which φ looks for views that help with other images, unless these are mixed.
+
+        Of a view in which there is another image, nobody could say what it is worth.
+        """
         assert self.cross_fit is not None  # noqa: S101  # it was checked
-        learns = self.current_epoch < self.cross_fit.end
+        asks = self.current_epoch < self.cross_fit.end
+        is_mixed = self.mix and mixes(
+            mixing_share(self.history), seed=self.seed, step=self.n_steps
+        )
+        learns = asks and not is_mixed
         with torch.set_grad_enabled(learns):
             batch = self.augmenter(x, self.n_samples, generator=generator, targets=targets)
         assert batch.targets is not None  # noqa: S101  # they were given
-        losses, residuals, features = self._losses_and_gradient(batch.inputs, batch.targets)
-        useful = usefulness(residuals, features)
+        numbers = {MIXED: x.new_tensor(float(is_mixed))}
+        if is_mixed:
+            mixed = self.mixer(batch.inputs, generator=generator, targets=batch.targets)
+            losses = self.mixer.losses(self.model, mixed, self._losses)
+        else:
+            losses, residuals, features = self._losses_and_gradient(batch.inputs, batch.targets)
+            useful = usefulness(residuals, features)
+            numbers[KNOWN] = mean_probability(losses)
         if not learns:
             objective = losses.mean()
         else:
             assert isinstance(self.augmenter, InstaAug)  # noqa: S101  # it was checked
             objective = self.augmenter.objective(losses, batch, signal=-useful)
         self._learn(objective)
-        if learns and self.n_steps % SIGNAL_EVERY == 0:
-            self._ask_others(usefulness, self.cross_fit, -(-len(x) // 2), generator)
-        self._note({"loss": losses.detach().mean(), **self.augmenter.monitor(batch)})
+        if asks and self.n_steps % SIGNAL_EVERY == 0:
+            others = self._ask_others(usefulness, self.cross_fit, -(-len(x) // 2), generator)
+            numbers[KNOWN_UNSEEN] = mean_probability(others)
+        numbers |= self.augmenter.monitor(batch)
+        self._note({"loss": losses.detach().mean(), **numbers})
 
     def _ask_others(
         self, usefulness: Usefulness, cross_fit: CrossFit, n_images: int, generator: Generator
-    ) -> None:
+    ) -> Tensor:
         """Let images that are kept from the model say what they need, with random views.
 
         Asked with whole images, φ would draw but large boxes.
+
+        Returns:
+            Their losses.
         """
         kept = cross_fit.images(self.current_epoch)
         x, targets = draw_held_out(kept, n_images, generator, self.device)
@@ -382,8 +407,9 @@ class AugmentedTask(LightningModule, ABC):
         assert isinstance(self.augmenter, InstaAug)  # noqa: S101  # it was checked
         views = self.augmenter.uninformed_views(x, generator)
         with evaluation_mode(self.model):
-            _, residuals, features = self._losses_and_gradient(views, targets)
+            losses, residuals, features = self._losses_and_gradient(views, targets)
         usefulness.update(residuals, features)
+        return losses
 
     def _losses_and_gradient(
         self, x: Images, targets: Tensor
@@ -646,6 +672,11 @@ class EpochMeans:
             return {}
         means = torch.stack([total / self.counts[n] for n, total in self.sums.items()])
         return dict(zip(self.sums, mean_over_processes(means).tolist(), strict=True))
+
+
+def mean_probability(losses: Tensor) -> Tensor:
+    """Mean probability of the right class, from the cross-entropy of each input."""
+    return (-losses.detach()).exp().mean()
 
 
 def draw_held_out(

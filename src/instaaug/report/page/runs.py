@@ -427,6 +427,7 @@ def notes_of(record: RunRecord) -> list[str]:
     tried = record.results.get("tried")
     said = [worth_of_dependence(record), validation.get("verdict")]
     said += [tried.get("words")] if isinstance(tried, Mapping) else []
+    said += [record.results.get("mixing")]
     said += words if isinstance(words, list) else []
     return [sentence for sentence in said if sentence and isinstance(sentence, str)]
 
