@@ -244,12 +244,13 @@ def _all_rows(folder: Path) -> list[dict[str, Any]]:
     rows = []
     for row in run_rows(folder):
         run = folder / row["method"] / f"seed_{row['seed']}"
-        learned = json.loads((run / "results.json").read_text())["test"].get("learned", {})
-        known = learned.get("crop", {})
+        results = json.loads((run / "results.json").read_text())
+        known = results["test"].get("learned", {}).get("crop", {})
         rows.append(
             {
                 **row,
                 **score_views(run),
+                **({"mixing": results["mixing"]} if "mixing" in results else {}),
                 **{name: known.get(name) for name in ("loss_correlation", "own_loss_correlation")},
             }
         )

@@ -16,7 +16,7 @@ from instaaug.report.records import RunRecord
 from instaaug.runs.folder import Run
 from instaaug.runs.settings import TrainSettings
 from instaaug.runs.training import resume, train
-from instaaug.tasks import mixing, try_out
+from instaaug.tasks import mixing, task, try_out
 from tests.support.tiny_training import labeled_halves
 
 N_EPOCHS, FIRST, LATE = 6, 2, 4
@@ -106,6 +106,7 @@ def test_a_run_that_is_stopped_beside_its_trial_ends_as_if_it_were_not(
 def test_a_run_that_mixes_images_says_so_and_ends_the_same_if_it_is_stopped(
     settings: TrainSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(task, "FEWEST", 20)
     monkeypatch.setattr(mixing, "TOLERATED", -0.5)  # a model that knows no more is mixed already
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     results = train(settings, whole)

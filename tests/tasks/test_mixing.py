@@ -13,7 +13,7 @@ from instaaug.data import LabeledImages
 from instaaug.tasks import BatchLoader, Optimization, SupervisedTask
 from instaaug.tasks import task as task_module
 from instaaug.tasks.cross_fit import CrossFit
-from instaaug.tasks.mixing import MOST, describe_mixing, mixes, mixing_share
+from instaaug.tasks.mixing import FEWEST, MOST, describe_mixing, mixes, mixing_share
 from tests.support.tiny_training import EachStep, fit, labeled_halves, parameters_of, supervised
 
 FEW = T.Crop(levels=((0.5, 2), (1.0, 1)), max_outside=0.0)
@@ -52,6 +52,25 @@ def test_so_many_steps_are_mixed() -> None:
 
 def test_words_say_nothing_where_nothing_was_mixed() -> None:
     assert describe_mixing([]) == describe_mixing([{"train/mixed": 0.0}]) == ""
+    assert describe_mixing([{"train/mixed": 0.0}] * 499 + [{"train/mixed": 0.5}]) == ""
+
+
+def test_epochs_on_whole_images_count_as_not_mixed() -> None:
+    words = describe_mixing([{"train/mixed": 0.5}, {"train/loss": 1.0}])
+    assert words.startswith("Images were mixed in 25% of the steps, in 0% at the end")
+
+
+def test_few_unseen_images_are_not_asked() -> None:
+    task, _ = train(noise(2 * (FEWEST - 1)), mix=True)
+    assert max(mixed(task)) == 0.0
+    assert "train/known/unseen" not in task.history[-1]
+
+
+def test_label_smoothing_does_not_hide_what_is_known() -> None:
+    task, _ = train(noise(), mix=True, label_smoothing=0.4)
+    assert max(mixed(task)) >= 0.3
+    known = max(float(row["train/known/seen"]) for row in task.history)
+    assert known > 0.62  # the loss is at least 0.5, and exp(-0.5) is 0.61
 
 
 def noise(n: int = 400) -> LabeledImages:
@@ -109,7 +128,6 @@ def test_phi_rests_while_images_are_mixed(monkeypatch: pytest.MonkeyPatch) -> No
     assert not any(torch.equal(states[k], states[k - 1]) for k in range(2, len(states), 2))
 
 
-def test_no_image_is_mixed_unless_asked() -> None:
-    task, _ = train(noise())
-    assert max(mixed(task)) == 0.0
-    assert mixing_share(task.history) == MOST  # although there would be reason to
+def test_nothing_is_reported_where_nothing_may_be_mixed() -> None:
+    task, _ = train(labeled_halves(120))
+    assert not {"train/known/seen", "train/known/unseen", "train/mixed"} & task.history[-1].keys()

@@ -12,6 +12,7 @@ from typing_extensions import override
 from instaaug.augmentation import AugmentedBatch
 from instaaug.augmentation.augmenter import TASKS
 from instaaug.errors import ArgumentError
+from instaaug.functional.probability import host_generator
 from instaaug.methods.registry import METHODS
 from instaaug.methods.simple import SimpleAugmenter
 from instaaug.shapes import Images, Rendered, Rows, Scalars, match_layout, repeat_batch
@@ -185,7 +186,7 @@ def draw_partners(
 def draw_beta(
     alpha: float, shape: tuple[int, ...], *, like: Tensor, generator: Generator | None
 ) -> Float[Tensor, "*shape"]:
-    """Numbers from Beta(α, α), in float64, on the device of ``like``.
+    """Numbers from Beta(α, α), on the device of ``like``; drawn on the host, in float64.
 
     The first of two gamma variables has the share λ of their sum. A gamma variable of shape α is
     one of shape α + 1 times U^(1/α), which would vanish for a small α and is kept as a logarithm.
@@ -196,12 +197,13 @@ def draw_beta(
         >>> round(float(share.mean()), 1), round(float(share.var()), 2)  # 1/2 and 1/20
         (0.5, 0.05)
     """
-    one_more = torch.full((2, *shape), alpha + 1, dtype=torch.float64, device=like.device)
+    generator = host_generator(generator)  # not every accelerator has float64, or this draw
+    one_more = torch.full((2, *shape), alpha + 1, dtype=torch.float64)
     # What torch.distributions draws from, and the only way to give it a generator.
     gamma = torch._standard_gamma(one_more, generator=generator)  # noqa: SLF001
     uniform = torch.empty_like(one_more).uniform_(generator=generator)
     first, second = gamma.log() + uniform.log() / alpha
-    return (first - second).sigmoid()
+    return (first - second).sigmoid().float().to(like.device)
 
 
 @METHODS.register("mixup")

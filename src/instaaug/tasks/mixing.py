@@ -5,7 +5,7 @@ from statistics import mean
 
 import numpy as np
 
-__all__ = ["KNOWN", "KNOWN_UNSEEN", "MIXED", "describe_mixing", "mixes", "mixing_share"]
+__all__ = ["FEWEST", "KNOWN", "KNOWN_UNSEEN", "MIXED", "describe_mixing", "mixes", "mixing_share"]
 
 KNOWN, KNOWN_UNSEEN, MIXED = "known/seen", "known/unseen", "mixed"
 """What steps report: mean probability of the right class, and whether images were mixed."""
@@ -13,7 +13,10 @@ KNOWN, KNOWN_UNSEEN, MIXED = "known/seen", "known/unseen", "mixed"
 TOLERATED = 0.05  # difference in that probability: a model that is far from overfitting has it
 PER_GAP = 5.0  # share of the steps, for a difference that is larger by one
 MOST = 0.5  # of the steps: the model has to meet images as they are, too
+FEWEST = 50  # unseen images: fewer cannot tell a tenth of the steps from half of them
 N_EPOCHS = 5  # that the difference is averaged over: few images are asked in each
+
+LEAST = 0.005  # of all steps, to speak of
 
 Row = Mapping[str, float | int]
 
@@ -26,7 +29,8 @@ def mixing_share(history: Sequence[Row]) -> float:
     with the mean probabilities :math:`p` and :math:`p'` of the right class for views of training
     images and of images that the model does not learn from. What regularizes costs a model that
     has not the time to overfit, and helps one that has; the difference tells which it is. It
-    shrinks as images are mixed, so that the share settles by itself.
+    shrinks as images are mixed, so that the share settles by itself. Training images are met as
+    in training, others as at test time, and by views of random boxes.
 
     Arguments:
         history: A row per epoch.
@@ -70,8 +74,8 @@ def describe_mixing(history: Sequence[Row]) -> str:
         >>> describe_mixing([{"train/mixed": 0.0}, {"train/mixed": 0.5}])
         'Images were mixed in 25% of the steps, in 50% at the end: the model knew them too well.'
     """
-    shares = [row[f"train/{MIXED}"] for row in history if f"train/{MIXED}" in row]
-    if not any(shares):
+    shares = [row.get(f"train/{MIXED}", 0.0) for row in history]
+    if not shares or mean(shares) < LEAST:
         return ""
     return (
         f"Images were mixed in {mean(shares):.0%} of the steps, in {shares[-1]:.0%} at the end: "

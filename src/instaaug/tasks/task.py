@@ -38,7 +38,7 @@ from instaaug.scores import Tally
 from instaaug.shapes import Images
 from instaaug.tasks.cross_fit import CrossFit
 from instaaug.tasks.loader import BatchLoader
-from instaaug.tasks.mixing import KNOWN, KNOWN_UNSEEN, MIXED, mixes, mixing_share
+from instaaug.tasks.mixing import FEWEST, KNOWN, KNOWN_UNSEEN, MIXED, mixes, mixing_share
 from instaaug.tasks.optimization import Optimization, optimizer_steps, search_steps
 
 __all__ = [
@@ -371,14 +371,17 @@ class AugmentedTask(LightningModule, ABC):
         with torch.set_grad_enabled(learns):
             batch = self.augmenter(x, self.n_samples, generator=generator, targets=targets)
         assert batch.targets is not None  # noqa: S101  # they were given
-        numbers = {MIXED: x.new_tensor(float(is_mixed))}
+        numbers = {MIXED: x.new_tensor(float(is_mixed))} if self.mix else {}
         if is_mixed:
             mixed = self.mixer(batch.inputs, generator=generator, targets=batch.targets)
             losses = self.mixer.losses(self.model, mixed, self._losses)
         else:
-            losses, residuals, features = self._losses_and_gradient(batch.inputs, batch.targets)
+            losses, outputs, residuals, features = self._losses_and_gradient(
+                batch.inputs, batch.targets
+            )
             useful = usefulness(residuals, features)
-            numbers[KNOWN] = mean_probability(losses)
+            if self.mix:
+                numbers[KNOWN] = mean_probability(outputs, batch.targets)
         if not learns:
             objective = losses.mean()
         else:
@@ -386,40 +389,41 @@ class AugmentedTask(LightningModule, ABC):
             objective = self.augmenter.objective(losses, batch, signal=-useful)
         self._learn(objective)
         if asks and self.n_steps % SIGNAL_EVERY == 0:
-            others = self._ask_others(usefulness, self.cross_fit, -(-len(x) // 2), generator)
-            numbers[KNOWN_UNSEEN] = mean_probability(others)
+            kept = self.cross_fit.images(self.current_epoch)
+            others = self._ask_others(usefulness, kept, -(-len(x) // 2), generator)
+            if self.mix and len(kept) >= FEWEST:
+                numbers[KNOWN_UNSEEN] = mean_probability(*others)
         numbers |= self.augmenter.monitor(batch)
         self._note({"loss": losses.detach().mean(), **numbers})
 
     def _ask_others(
-        self, usefulness: Usefulness, cross_fit: CrossFit, n_images: int, generator: Generator
-    ) -> Tensor:
+        self, usefulness: Usefulness, kept: LabeledImages, n_images: int, generator: Generator
+    ) -> tuple[Tensor, Tensor]:
         """Let images that are kept from the model say what they need, with random views.
 
         Asked with whole images, φ would draw but large boxes.
 
         Returns:
-            Their losses.
+            Outputs for these views, and their targets.
         """
-        kept = cross_fit.images(self.current_epoch)
         x, targets = draw_held_out(kept, n_images, generator, self.device)
         x = self._prepare(x, generator)
         assert isinstance(self.augmenter, InstaAug)  # noqa: S101  # it was checked
         views = self.augmenter.uninformed_views(x, generator)
         with evaluation_mode(self.model):
-            losses, residuals, features = self._losses_and_gradient(views, targets)
+            _, outputs, residuals, features = self._losses_and_gradient(views, targets)
         usefulness.update(residuals, features)
-        return losses
+        return outputs, targets
 
     def _losses_and_gradient(
         self, x: Images, targets: Tensor
-    ) -> tuple[Tensor, Float[Tensor, "n c"], Float[Tensor, "n d"]]:
-        """Losses, and the gradient of each in the last layer: its residuals and features."""
+    ) -> tuple[Tensor, Tensor, Float[Tensor, "n c"], Float[Tensor, "n d"]]:
+        """Losses, outputs, and the gradient of each in the last layer: residuals and features."""
         assert self.features is not None  # noqa: S101  # made along with what asks for them
         features, outputs = self.features.with_outputs(x)
         losses = self._losses(outputs, targets)
         (residuals,) = torch.autograd.grad(losses.sum(), outputs, retain_graph=True)
-        return losses, residuals.reshape(len(x), -1), features.detach()
+        return losses, outputs.detach(), residuals.reshape(len(x), -1), features.detach()
 
     def _learn_phi(self, x: Images, targets: Tensor, generator: Generator) -> AugmentedBatch:
         """φ's own pass: another draw, and the model as it is in evaluation."""
@@ -674,9 +678,9 @@ class EpochMeans:
         return dict(zip(self.sums, mean_over_processes(means).tolist(), strict=True))
 
 
-def mean_probability(losses: Tensor) -> Tensor:
-    """Mean probability of the right class, from the cross-entropy of each input."""
-    return (-losses.detach()).exp().mean()
+def mean_probability(logits: Tensor, targets: Tensor) -> Tensor:
+    """Mean probability of the right class."""
+    return logits.float().softmax(dim=1).gather(1, targets[:, None]).mean()
 
 
 def draw_held_out(
