@@ -30,6 +30,7 @@ METHODS = {  # files of contenders, and what they are contenders of
     "tiny_imagenet/contenders.yaml": "tiny_imagenet/compare.yaml",
     "tiny_imagenet/contrastive_methods.yaml": "tiny_imagenet/contrastive.yaml",
     "tiny_imagenet/few_methods.yaml": "tiny_imagenet/training.yaml",
+    "tiny_imagenet/overfitting_methods.yaml": "tiny_imagenet/training.yaml",
     "tiny_imagenet/table1.yaml": "tiny_imagenet/training.yaml",
     "tiny_imagenet/training_methods.yaml": "tiny_imagenet/training.yaml",
     "tiny_imagenet/weights.yaml": "tiny_imagenet/training.yaml",

@@ -318,12 +318,12 @@ class PhiSettings(Settings):
     goal: Literal["auto", "loss", "usefulness"] = setting(
         "auto",
         "What it looks for: views of low loss, as in the paper, or views from which the model "
-        "learns what helps with others; auto is usefulness for crops.",
+        "learns what helps others; auto: usefulness for crops.",
     )
     signal: Literal["auto", "training", "validation", "held_out", "rotating"] = setting(
         "auto",
         "Images it learns from: the model's own, validation images, or some that the model "
-        "gets later (rotating: in turn); auto is validation for usefulness.",
+        "gets later (or in turn); auto: validation for usefulness.",
     )
     signal_share: float = setting(
         0.6,
@@ -333,7 +333,7 @@ class PhiSettings(Settings):
     try_out: tuple[Literal["mirror", "light", "whole", "mix"], ...] = setting(
         ("mirror", "light", "whole", "mix"),
         "What held-out images decide, where it looks for usefulness: mirror images, another "
-        "light, whole images to the end, by short trials; how often images are mixed; or [].",
+        "light, whole images in the end, how often to mix images; or [].",
     )
     dependence: Literal["auto"] | float = setting(
         "auto",
