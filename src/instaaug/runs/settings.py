@@ -333,7 +333,7 @@ class PhiSettings(Settings):
     try_out: tuple[Literal["mirror", "light", "whole", "mix"], ...] = setting(
         ("mirror", "light", "whole", "mix"),
         "What held-out images decide, where it looks for usefulness: mirror images, another "
-        "light, whole images in the end, how often to mix images; or [].",
+        "light, whole images in the end, mixed images; or [].",
     )
     dependence: Literal["auto"] | float = setting(
         "auto",
