@@ -186,7 +186,7 @@ def draw_partners(
 def draw_beta(
     alpha: float, shape: tuple[int, ...], *, like: Tensor, generator: Generator | None
 ) -> Float[Tensor, "*shape"]:
-    """Numbers from Beta(α, α), on the device of ``like``; drawn on the host, in float64.
+    """Numbers from Beta(α, α), in float64 where there is such, on the device of ``like``.
 
     The first of two gamma variables has the share λ of their sum. A gamma variable of shape α is
     one of shape α + 1 times U^(1/α), which would vanish for a small α and is kept as a logarithm.
@@ -197,13 +197,16 @@ def draw_beta(
         >>> round(float(share.mean()), 1), round(float(share.var()), 2)  # 1/2 and 1/20
         (0.5, 0.05)
     """
-    generator = host_generator(generator)  # not every accelerator has float64, or this draw
-    one_more = torch.full((2, *shape), alpha + 1, dtype=torch.float64)
+    on_host = like.device.type == "mps"  # which has neither float64 nor this draw
+    device = "cpu" if on_host else like.device
+    generator = host_generator(generator) if on_host else generator
+    one_more = torch.full((2, *shape), alpha + 1, dtype=torch.float64, device=device)
     # What torch.distributions draws from, and the only way to give it a generator.
     gamma = torch._standard_gamma(one_more, generator=generator)  # noqa: SLF001
     uniform = torch.empty_like(one_more).uniform_(generator=generator)
     first, second = gamma.log() + uniform.log() / alpha
-    return (first - second).sigmoid().float().to(like.device)
+    share = (first - second).sigmoid()
+    return share.float().to(like.device) if on_host else share
 
 
 @METHODS.register("mixup")

@@ -371,7 +371,7 @@ class AugmentedTask(LightningModule, ABC):
         with torch.set_grad_enabled(learns):
             batch = self.augmenter(x, self.n_samples, generator=generator, targets=targets)
         assert batch.targets is not None  # noqa: S101  # they were given
-        numbers = {MIXED: x.new_tensor(float(is_mixed))} if self.mix else {}
+        numbers = {MIXED: x.new_full((), float(is_mixed))} if self.mix else {}
         if is_mixed:
             mixed = self.mixer(batch.inputs, generator=generator, targets=batch.targets)
             losses = self.mixer.losses(self.model, mixed, self._losses)
