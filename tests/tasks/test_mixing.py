@@ -10,7 +10,7 @@ from torch import nn
 from instaaug import InstaAug
 from instaaug import transforms as T
 from instaaug.data import LabeledImages
-from instaaug.tasks import BatchLoader, Optimization, SupervisedTask
+from instaaug.tasks import BatchLoader, Optimization, SupervisedTask, mixing
 from instaaug.tasks import task as task_module
 from instaaug.tasks.cross_fit import CrossFit
 from instaaug.tasks.mixing import FEWEST, MOST, describe_mixing, mixes, mixing_share
@@ -102,15 +102,19 @@ def mixed(task: SupervisedTask) -> list[float]:
     return [float(epoch["train/mixed"]) for epoch in task.history]
 
 
-def test_a_model_that_learns_by_heart_gets_mixed_images() -> None:
+def test_a_model_that_learns_by_heart_gets_mixed_images_and_knows_less(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     task, _ = train(noise(), mix=True)
     shares = mixed(task)
     assert shares[0] == 0.0  # nothing is known yet
     assert max(shares) >= 0.3
     assert "Images were mixed in" in describe_mixing(task.history)
-    without, _ = train(noise())
-    known = [float(t.history[-1]["train/loss"]) for t in (without, task)]
-    assert known[0] < known[1]
+    monkeypatch.setattr(mixing, "MOST", 0.0)
+    without, _ = train(noise(), mix=True)
+    assert max(mixed(without)) == 0.0
+    known = [float(t.history[-1]["train/known/seen"]) for t in (without, task)]
+    assert known[0] > known[1] + 0.02
 
 
 def test_a_model_that_knows_unseen_images_as_well_gets_none() -> None:
